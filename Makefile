@@ -1,0 +1,67 @@
+# Each target does what it needs first, the SDK included: `make demo` and `make test` work in a fresh clone.
+
+# The SDK that scripts/libtorch.sh lays out: cpu or cuda. LIBTORCH or LIBTORCH_USE_PYTORCH in the environment name one of
+# your own instead. Each SDK has its own target folder, because another SDK means building torch-sys anew.
+FLAVOUR ?= cpu
+
+ifneq ($(LIBTORCH_USE_PYTORCH),)
+SDK := user
+else ifneq ($(filter-out $(CURDIR)/.libtorch/%,$(LIBTORCH)),)
+SDK := user
+export LIBTORCH := $(abspath $(LIBTORCH))
+else
+SDK := $(or $(notdir $(LIBTORCH)),$(FLAVOUR))
+export LIBTORCH := $(CURDIR)/.libtorch/$(SDK)
+unexport LIBTORCH_USE_PYTORCH# empty counts as set
+endif
+export CARGO_TARGET_DIR := $(CURDIR)/target/$(SDK)
+
+lay-out = $(if $(filter user,$(SDK)),scripts/libtorch.sh,env -u LIBTORCH scripts/libtorch.sh $(SDK))
+unlinked = env -u LIBTORCH CARGO_TARGET_DIR=$(CURDIR)/target/unlinked cargo
+
+.PHONY: help sdk demo test lint doc bench test-unlinked test-downstream test-cuda-sdk exhaustive soak have-sdk
+
+help: ## this table
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+sdk: ## lay out the SDK in .libtorch/ and write .cargo/config.toml, so that plain cargo finds it (FLAVOUR=cpu|cuda)
+	@$(lay-out) --configure
+
+demo: have-sdk ## a year of wind through a turbine's power curve: prints the energy, writes a plot
+	cargo run --release --example wind_energy
+
+test: have-sdk ## every test, none skipped for want of a runtime
+	TORCHLEAN_REQUIRE_NATIVE=1 cargo test --tests --examples
+	TORCHLEAN_REQUIRE_NATIVE=1 cargo test --doc
+
+lint: have-sdk ## rustfmt and clippy, warnings denied, with and without libtorch
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	$(unlinked) clippy --all-targets --no-default-features -- -D warnings
+
+doc: have-sdk ## the documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+
+bench: have-sdk ## check that all forms agree, then time them
+	cargo bench
+
+test-unlinked: ## the tests of a build without libtorch: needs no SDK and no C++ compiler
+	$(unlinked) test --no-default-features
+
+test-downstream: have-sdk ## a crate outside this repository that depends on it links, starts and finds its device
+	scripts/test-downstream.sh
+	test ! -d .libtorch/cuda || LIBTORCH=$(CURDIR)/.libtorch/cuda scripts/test-downstream.sh
+
+test-cuda-sdk: ## the device selection with a CUDA SDK and no visible device
+	env -u LIBTORCH -u LIBTORCH_USE_PYTORCH -u TORCHLEAN_TORCH_INDEX_URL scripts/libtorch.sh cuda
+	env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda CARGO_TARGET_DIR=$(CURDIR)/target/cuda \
+		CUDA_VISIBLE_DEVICES= cargo test --test selection
+
+exhaustive: have-sdk ## floor, positions and lookups over all 2^32 bit patterns (an hour or two)
+	cargo test --release --test exhaustive -- --ignored --nocapture
+
+soak: have-sdk ## threads, memory and random calls for a long time
+	cargo test --release --test soak -- --ignored --nocapture
+
+have-sdk:
+	@$(lay-out)

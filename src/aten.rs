@@ -1,0 +1,282 @@
+//! The one door to libtorch: the list of ATen calls in use, and its twin for a build without libtorch.
+//!
+//! [`Tensor`] is a flat float32 (or bool, or int64) tensor. The calls below make new tensors, round once, and fuse
+//! nothing: no `addcmul`, no `lerp`, no `alpha` but 1.
+
+#[cfg(feature = "libtorch")]
+pub(crate) use linked::{Device, Tensor};
+#[cfg(not(feature = "libtorch"))]
+pub(crate) use unlinked::{Device, Tensor};
+
+use crate::error::{Error, Result};
+
+#[cfg(feature = "libtorch")]
+mod linked {
+    pub(crate) use tch::Device;
+
+    /// An owned handle to a libtorch tensor.
+    #[derive(Debug)]
+    pub(crate) struct Tensor(pub(super) tch::Tensor);
+
+    // SAFETY: a handle may move between threads (`tch::Tensor` is `Send`). Shared references reach nothing but ATen
+    // functions that take their operands const, and reads of the memory; writes need `&mut Tensor`, which `Buffer`
+    // hands out only to the sole owner. ATen's reference counts are atomic.
+    unsafe impl Sync for Tensor {}
+}
+
+#[cfg(not(feature = "libtorch"))]
+mod unlinked {
+    /// No tensor exists without libtorch.
+    #[derive(Debug)]
+    pub(crate) enum Tensor {}
+
+    /// The devices that a linked build knows.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) enum Device {
+        Cpu,
+        Cuda(#[allow(dead_code)] usize),
+    }
+}
+
+#[cfg(feature = "libtorch")]
+fn wrap(call: &'static str, result: Result<tch::Tensor, tch::TchError>) -> Result<Tensor> {
+    result.map(Tensor).map_err(|error| failure(call, error))
+}
+
+#[cfg(feature = "libtorch")]
+fn failure(call: &'static str, error: tch::TchError) -> Error {
+    match error {
+        tch::TchError::Torch(text) => Error::from_libtorch(call, &text),
+        other => Error::from_libtorch(call, &other.to_string()),
+    }
+}
+
+/// A contiguous copy, whatever the strides.
+#[cfg(feature = "libtorch")]
+fn copy_of(tensor: &tch::Tensor) -> Result<tch::Tensor, tch::TchError> {
+    let mut copy = tch::Tensor::f_empty(tensor.size(), (tch::Kind::Float, tensor.device()))?;
+    copy.f_copy_(tensor)?;
+    Ok(copy)
+}
+
+/// Each line is one call: our name and arguments, `=`, and the ATen method that it stands for.
+macro_rules! aten {
+    (
+        methods { $($(#[$doc:meta])* fn $name:ident(&$self:ident $(, $arg:ident: $ty:ty)*) = $call:expr;)* }
+        constructors { $($(#[$cdoc:meta])* fn $cname:ident($($carg:ident: $cty:ty),*) = $ccall:expr;)* }
+    ) => {
+        #[cfg(feature = "libtorch")]
+        impl Tensor {
+            $($(#[$doc])* pub(crate) fn $name(&$self $(, $arg: $ty)*) -> Result<Tensor> {
+                wrap(stringify!($name), $call)
+            })*
+            $($(#[$cdoc])* pub(crate) fn $cname($($carg: $cty),*) -> Result<Tensor> {
+                wrap(stringify!($cname), $ccall)
+            })*
+        }
+        #[cfg(not(feature = "libtorch"))]
+        impl Tensor {
+            $($(#[$doc])* pub(crate) fn $name(&$self $(, _: $ty)*) -> Result<Tensor> {
+                match *$self {}
+            })*
+            $($(#[$cdoc])* pub(crate) fn $cname($(_: $cty),*) -> Result<Tensor> {
+                Err(Error::NotLinked)
+            })*
+        }
+    };
+}
+
+aten! {
+    methods {
+        fn abs(&self) = self.0.f_abs();
+        fn add(&self, other: &Tensor) = self.0.f_add(&other.0);
+        fn add_scalar(&self, value: f32) = self.0.f_add_scalar(f64::from(value));
+        fn clamp(&self, lo: f32, hi: f32) = self.0.f_clamp(f64::from(lo), f64::from(hi));
+        fn clamp_integer(&self, lo: i64, hi: i64) = self.0.f_clamp(lo, hi);
+        fn div(&self, other: &Tensor) = self.0.f_div(&other.0);
+        fn equal(&self, other: &Tensor) = self.0.f_eq_tensor(&other.0);
+        /// One element, repeated; the copy is contiguous.
+        fn expand(&self, n: i64) = self.0.f_expand([n], false).and_then(|view| view.f_contiguous());
+        fn floor(&self) = self.0.f_floor();
+        fn ge(&self, value: f32) = self.0.f_ge(f64::from(value));
+        fn greater(&self, other: &Tensor) = self.0.f_gt_tensor(&other.0);
+        fn gt(&self, value: f32) = self.0.f_gt(f64::from(value));
+        /// Adds the rows of `values` to the rows of `self` that `index` names, in order on the host.
+        fn index_add(&self, index: &Tensor, values: &Tensor) = self.0.f_index_add(0, &index.0, &values.0);
+        fn index_select(&self, index: &Tensor) = self.0.f_index_select(0, &index.0);
+        fn is_nan(&self) = self.0.f_isnan();
+        fn le(&self, value: f32) = self.0.f_le(f64::from(value));
+        fn logical_and(&self, other: &Tensor) = self.0.f_logical_and(&other.0);
+        fn logical_not(&self) = self.0.f_logical_not();
+        fn logical_or(&self, other: &Tensor) = self.0.f_logical_or(&other.0);
+        fn lt(&self, value: f32) = self.0.f_lt(f64::from(value));
+        /// `value` where the mask is true.
+        fn masked_fill(&self, mask: &Tensor, value: f32) = self.0.f_masked_fill(&mask.0, f64::from(value));
+        fn mul(&self, other: &Tensor) = self.0.f_mul(&other.0);
+        fn mul_integer(&self, n: i64) = self.0.f_mul_scalar(n);
+        fn mul_scalar(&self, value: f32) = self.0.f_mul_scalar(f64::from(value));
+        /// +0.0 for NaN, the largest finite values for the infinities.
+        fn nan_to_zero(&self) = self.0.f_nan_to_num(0.0, None, None);
+        fn narrow(&self, start: i64, length: i64) = self.0.f_narrow(0, start, length);
+        fn neg(&self) = self.0.f_neg();
+        fn sign_bit(&self) = self.0.f_signbit();
+        /// By way of float64: on the host libtorch's own float32 root is not correctly rounded (that of 0.99999994 is
+        /// 1). A root of 24 bits lies at least 4 float64 ulps from a rounding boundary, so the second rounding is safe.
+        fn sqrt(&self) = self.0.f_to_kind(tch::Kind::Double).and_then(|x| x.f_sqrt()).and_then(|y| y.f_to_kind(tch::Kind::Float));
+        fn sub(&self, other: &Tensor) = self.0.f_sub(&other.0);
+        /// The SDK's own sum.
+        fn sum(&self) = self.0.f_sum(tch::Kind::Float);
+        fn to_device(&self, device: Device) = self.0.f_to_device(device);
+        fn truncate(&self) = self.0.f_to_kind(tch::Kind::Int64);
+        /// The same elements under another shape, sharing memory.
+        fn view(&self, shape: &[i64]) = self.0.f_view_(shape);
+        /// `self` where the mask is true, `other` elsewhere.
+        fn select(&self, mask: &Tensor, other: &Tensor) = self.0.f_where_self(&mask.0, &other.0);
+        /// A contiguous copy that owns its memory.
+        fn copy(&self) = copy_of(&self.0);
+    }
+    constructors {
+        fn full(n: i64, value: f32, device: Device) = tch::Tensor::f_full([n], f64::from(value), (tch::Kind::Float, device));
+        fn zeros(n: i64, device: Device) = tch::Tensor::f_zeros([n], (tch::Kind::Float, device));
+        fn from_floats(values: &[f32], device: Device) = tch::Tensor::f_from_slice(values).and_then(|t| t.f_to_device(device));
+        fn from_integers(values: &[i64], device: Device) = tch::Tensor::f_from_slice(values).and_then(|t| t.f_to_device(device));
+    }
+}
+
+#[cfg(feature = "libtorch")]
+impl Tensor {
+    /// Adds in place.
+    pub(crate) fn add_in_place(&mut self, other: &Tensor) -> Result<()> {
+        self.0
+            .f_add_(&other.0)
+            .map(drop)
+            .map_err(|error| failure("add_", error))
+    }
+
+    /// The floats of a flat, contiguous tensor on the host.
+    pub(crate) fn host_slice(&self) -> &[f32] {
+        debug_assert!(self.0.device() == Device::Cpu && self.0.is_contiguous());
+        let n = self.0.numel();
+        if n == 0 {
+            return &[]; // its data pointer is null
+        }
+        // SAFETY: a contiguous float32 tensor on the host holds `n` floats at its data pointer, and nothing writes
+        // them while a shared reference to the only owner of the memory lives.
+        unsafe { std::slice::from_raw_parts(self.0.data_ptr().cast::<f32>(), n) }
+    }
+
+    pub(crate) fn is_cuda(&self) -> bool {
+        self.0.device().is_cuda()
+    }
+
+    /// A flat copy of a user's tensor, whatever its strides; what is not float32 and gradient-free is an error.
+    pub(crate) fn import(tensor: &tch::Tensor, device: Device) -> Result<(Tensor, Vec<usize>)> {
+        let shape = check_foreign("Buffer::from_tensor", tensor, device)?;
+        let flat = copy_of(tensor).and_then(|copy| copy.f_view_([copy.numel() as i64]));
+        Ok((wrap("import", flat)?, shape))
+    }
+
+    /// A user's tensor itself, flattened without a copy.
+    pub(crate) fn adopt(tensor: tch::Tensor, device: Device) -> Result<(Tensor, Vec<usize>)> {
+        let shape = check_foreign("Buffer::adopt_tensor", &tensor, device)?;
+        if !tensor.is_contiguous()
+            || tensor
+                .f_is_neg()
+                .map_err(|error| failure("is_neg", error))?
+        {
+            return Err(Error::UnsupportedTensor {
+                op: "Buffer::adopt_tensor",
+                expected: "a contiguous tensor".to_owned(),
+                found: format!("strides {:?}, or a lazily negated view", tensor.stride()),
+                remedy: "use Buffer::from_tensor, which copies",
+            });
+        }
+        Ok((
+            wrap("adopt", tensor.f_view_([tensor.numel() as i64]))?,
+            shape,
+        ))
+    }
+
+    /// The tensor under a shape, sharing its memory.
+    pub(crate) fn export(&self, shape: &[usize]) -> Result<tch::Tensor> {
+        let shape: Vec<i64> = shape.iter().map(|&n| n as i64).collect();
+        self.0
+            .f_view_(shape.as_slice())
+            .map_err(|error| failure("view", error))
+    }
+}
+
+#[cfg(not(feature = "libtorch"))]
+impl Tensor {
+    pub(crate) fn add_in_place(&mut self, _: &Tensor) -> Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn host_slice(&self) -> &[f32] {
+        match *self {}
+    }
+
+    pub(crate) fn is_cuda(&self) -> bool {
+        match *self {}
+    }
+}
+
+/// The shape of a tensor that a buffer could hold, or the first reason why it could not.
+#[cfg(feature = "libtorch")]
+fn check_foreign(op: &'static str, tensor: &tch::Tensor, device: Device) -> Result<Vec<usize>> {
+    let refuse = |expected: String, found: String, remedy| Error::UnsupportedTensor {
+        op,
+        expected,
+        found,
+        remedy,
+    };
+    if !tensor.defined() {
+        return Err(refuse(
+            "a tensor".into(),
+            "an undefined one".into(),
+            "give it values first",
+        ));
+    }
+    let kind = tensor.f_kind().map_err(|error| failure(op, error))?;
+    if kind != tch::Kind::Float {
+        return Err(refuse(
+            "float32".into(),
+            format!("{kind:?}"),
+            "call `to_kind(tch::Kind::Float)` to round it yourself",
+        ));
+    }
+    if tensor.is_sparse() || tensor.is_mkldnn() {
+        return Err(refuse(
+            "a dense tensor".into(),
+            "a sparse or oneDNN one".into(),
+            "call `to_dense`",
+        ));
+    }
+    if tensor.requires_grad() {
+        return Err(refuse(
+            "no gradient".into(),
+            "a tensor that requires one".into(),
+            "call `detach`: buffers are recorded by torchlean's Tape, not by libtorch",
+        ));
+    }
+    if tensor.device() != device {
+        return Err(refuse(
+            format!("{device:?}, the selected device"),
+            format!("{:?}", tensor.device()),
+            "call `to_device`",
+        ));
+    }
+    tensor
+        .size()
+        .iter()
+        .map(|&n| {
+            usize::try_from(n).map_err(|_| {
+                refuse(
+                    "a shape".into(),
+                    format!("{:?}", tensor.size()),
+                    "report this",
+                )
+            })
+        })
+        .collect()
+}

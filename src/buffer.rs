@@ -1,0 +1,400 @@
+//! [`Buffer`]: the values that everything computes on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::aten::Tensor;
+use crate::error::{Error, Result};
+use crate::runtime::{self, Counted, DeviceKind};
+
+/// An immutable, shaped block of float32 values on the selected device.
+///
+/// A buffer is a shape and a shared handle to its storage: `clone` and [`reshape`](Buffer::reshape) copy no values,
+/// operations make new storage. Values are contiguous, the last axis fastest. Rank 0 is one element. Buffers may be
+/// shared between threads.
+///
+/// Writing into one ([`axpy`](Buffer::axpy)) needs sole ownership of the storage and is an error without it, so a
+/// value that a tape has saved cannot change under it.
+///
+/// ```
+/// use torchlean::Buffer;
+/// # if torchlean::device_kind().is_ok() {
+/// let x = Buffer::from_slice(&[1.0, 2.0, 3.0, 4.0], &[2, 2])?;
+/// let flat = x.reshape(&[4])?;
+/// assert_eq!(flat.shape(), [4]);
+/// assert_eq!(flat.add(&flat)?.to_vec()?, [2.0, 4.0, 6.0, 8.0]);
+/// # }
+/// # Ok::<(), torchlean::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Buffer {
+    storage: Arc<Storage>,
+    shape: Arc<[usize]>,
+}
+
+/// A flat tensor that nothing else reaches, and its entry in the payload counters.
+struct Storage {
+    tensor: Tensor,
+    _counted: Counted,
+}
+
+/// The number of elements of a shape whose bytes fit the address space.
+pub(crate) fn elements(op: &'static str, shape: &[usize]) -> Result<usize> {
+    shape
+        .iter()
+        .try_fold(1_usize, |n, &axis| n.checked_mul(axis))
+        .filter(|&n| n <= isize::MAX as usize / size_of::<f32>())
+        .ok_or_else(|| Error::SizeOverflow {
+            op,
+            shape: shape.to_vec(),
+        })
+}
+
+/// A vector with room for `n` values, or an error where memory has none.
+fn reserved(op: &'static str, n: usize) -> Result<Vec<f32>> {
+    let mut values = Vec::new();
+    let bytes = n as u64 * size_of::<f32>() as u64;
+    values
+        .try_reserve_exact(n)
+        .map_err(|_| Error::OutOfMemory { op, bytes })?;
+    Ok(values)
+}
+
+impl Buffer {
+    /// Takes a flat tensor of the crate's own making, whose memory nothing else reaches.
+    pub(crate) fn new(tensor: Tensor, shape: impl Into<Arc<[usize]>>) -> Buffer {
+        let shape = shape.into();
+        let n = shape.iter().product();
+        Buffer {
+            storage: Arc::new(Storage {
+                tensor,
+                _counted: Counted::new(n),
+            }),
+            shape,
+        }
+    }
+
+    /// A result with this buffer's shape.
+    pub(crate) fn like(&self, tensor: Tensor) -> Buffer {
+        Buffer::new(tensor, Arc::clone(&self.shape))
+    }
+
+    /// The flat tensor.
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.storage.tensor
+    }
+
+    /// Values copied to the selected device, under a shape; the last axis is the fastest.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the shape's element count is not the slice's length; [`Error::OutOfMemory`]; the
+    /// errors of [`device_kind`](crate::device_kind).
+    ///
+    /// ```
+    /// # use torchlean::Buffer;
+    /// # if torchlean::device_kind().is_ok() {
+    /// assert_eq!(Buffer::from_slice(&[1.0, 2.0], &[1, 2])?.shape(), [1, 2]);
+    /// assert!(Buffer::from_slice(&[1.0, 2.0], &[3]).is_err());
+    /// # }
+    /// # Ok::<(), torchlean::Error>(())
+    /// ```
+    pub fn from_slice(values: &[f32], shape: &[usize]) -> Result<Buffer> {
+        let op = "Buffer::from_slice";
+        let device = runtime::device()?;
+        if elements(op, shape)? != values.len() {
+            let expected = format!(
+                "a shape of {} elements, as many as the slice has",
+                values.len()
+            );
+            return Err(Error::Shape {
+                op,
+                expected,
+                found: shape.to_vec(),
+            });
+        }
+        Ok(Buffer::new(Tensor::from_floats(values, device)?, shape))
+    }
+
+    /// One value, rank 0.
+    ///
+    /// # Errors
+    /// Those of [`device_kind`](crate::device_kind).
+    pub fn scalar(value: f32) -> Result<Buffer> {
+        Buffer::full(&[], value)
+    }
+
+    /// +0.0 throughout.
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`]; [`Error::OutOfMemory`]; the errors of [`device_kind`](crate::device_kind).
+    pub fn zeros(shape: &[usize]) -> Result<Buffer> {
+        let n = elements("Buffer::zeros", shape)?;
+        Ok(Buffer::new(
+            Tensor::zeros(n as i64, runtime::device()?)?,
+            shape,
+        ))
+    }
+
+    /// One value throughout.
+    ///
+    /// # Errors
+    /// As [`zeros`](Buffer::zeros).
+    pub fn full(shape: &[usize], value: f32) -> Result<Buffer> {
+        let n = elements("Buffer::full", shape)?;
+        Ok(Buffer::new(
+            Tensor::full(n as i64, value, runtime::device()?)?,
+            shape,
+        ))
+    }
+
+    /// The length of each axis; empty for rank 0.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The number of elements: the product of the shape, 1 for rank 0.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// True where there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the values live, asked of the storage itself.
+    pub fn device_kind(&self) -> DeviceKind {
+        if self.tensor().is_cuda() {
+            DeviceKind::Cuda
+        } else {
+            DeviceKind::Host
+        }
+    }
+
+    /// The same storage under another shape of as many elements; no values are copied.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the element counts differ; [`Error::SizeOverflow`].
+    pub fn reshape(&self, shape: &[usize]) -> Result<Buffer> {
+        let op = "Buffer::reshape";
+        if elements(op, shape)? != self.len() {
+            let expected = format!("{} elements, as {:?} has", self.len(), self.shape());
+            return Err(Error::Shape {
+                op,
+                expected,
+                found: shape.to_vec(),
+            });
+        }
+        Ok(Buffer {
+            storage: Arc::clone(&self.storage),
+            shape: shape.into(),
+        })
+    }
+
+    /// The values, copied to the host.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; a failing copy from the device.
+    pub fn to_vec(&self) -> Result<Vec<f32>> {
+        let mut values = reserved("Buffer::to_vec", self.len())?;
+        self.with_host_slice(|slice| values.extend_from_slice(slice))?;
+        Ok(values)
+    }
+
+    /// The values, copied into memory of the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the slice's length is not [`len`](Buffer::len); a failing copy from the device.
+    pub fn copy_to_slice(&self, out: &mut [f32]) -> Result<()> {
+        if out.len() != self.len() {
+            let expected = format!("a slice of {} elements", self.len());
+            return Err(Error::Shape {
+                op: "Buffer::copy_to_slice",
+                expected,
+                found: vec![out.len()],
+            });
+        }
+        self.with_host_slice(|slice| out.copy_from_slice(slice))
+    }
+
+    fn with_host_slice(&self, f: impl FnOnce(&[f32])) -> Result<()> {
+        if self.tensor().is_cuda() {
+            f(self
+                .tensor()
+                .to_device(crate::aten::Device::Cpu)?
+                .host_slice());
+        } else {
+            f(self.tensor().host_slice());
+        }
+        Ok(())
+    }
+
+    /// The value of a one-element buffer of any rank.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where there is not exactly one element; a failing copy from the device.
+    pub fn item(&self) -> Result<f32> {
+        let mut value = [0.0];
+        if self.len() != 1 {
+            let expected = "exactly one element".to_owned();
+            return Err(Error::Shape {
+                op: "Buffer::item",
+                expected,
+                found: self.shape().to_vec(),
+            });
+        }
+        self.copy_to_slice(&mut value)?;
+        Ok(value[0])
+    }
+
+    /// Adds `a * x` in place, the step of gradient descent: the product is rounded, then the sum.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the shapes differ; [`Error::SharedStorage`] where a clone, a reshape or a tape still
+    /// holds the storage. On an error nothing has been written.
+    ///
+    /// ```
+    /// # use torchlean::Buffer;
+    /// # if torchlean::device_kind().is_ok() {
+    /// let mut parameters = Buffer::from_slice(&[1.0, 2.0], &[2])?;
+    /// let gradient = Buffer::from_slice(&[4.0, 8.0], &[2])?;
+    /// parameters.axpy(-0.25, &gradient)?;
+    /// assert_eq!(parameters.to_vec()?, [0.0, 0.0]);
+    ///
+    /// let saved = parameters.clone();
+    /// assert!(parameters.axpy(1.0, &gradient).is_err());
+    /// # }
+    /// # Ok::<(), torchlean::Error>(())
+    /// ```
+    pub fn axpy(&mut self, a: f32, x: &Buffer) -> Result<()> {
+        let op = "Buffer::axpy";
+        same_shape(op, self, x)?;
+        let storage = Arc::get_mut(&mut self.storage).ok_or(Error::SharedStorage { op })?;
+        storage.tensor.add_in_place(&x.tensor().mul_scalar(a)?)
+    }
+
+    /// `self + other` for shapes known to agree, in place where the storage is this buffer's alone.
+    pub(crate) fn accumulate(mut self, other: &Buffer) -> Result<Buffer> {
+        match Arc::get_mut(&mut self.storage) {
+            Some(storage) => storage.tensor.add_in_place(other.tensor())?,
+            None => return Ok(self.like(self.tensor().add(other.tensor())?)),
+        }
+        Ok(self)
+    }
+}
+
+/// The check of every operation on two buffers: nothing is broadcast.
+pub(crate) fn same_shape(op: &'static str, a: &Buffer, b: &Buffer) -> Result<()> {
+    if a.shape() == b.shape() {
+        return Ok(());
+    }
+    let expected = format!(
+        "the same shape twice, {:?} (shapes are not broadcast; reshape or fill first)",
+        a.shape()
+    );
+    Err(Error::Shape {
+        op,
+        expected,
+        found: b.shape().to_vec(),
+    })
+}
+
+/// The ways from and to `tch`.
+#[cfg(feature = "libtorch")]
+impl Buffer {
+    /// The values of a `tch` tensor, copied: others may hold, map or share its bytes.
+    ///
+    /// Any rank and any strides (transposed, expanded, sliced) are read rightly. Nothing is converted: a tensor that
+    /// is not float32, not on the selected device, or requires a gradient is refused.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedTensor`] naming the property and the call that mends it; [`Error::OutOfMemory`]; the
+    /// errors of [`device_kind`](crate::device_kind).
+    ///
+    /// ```
+    /// # use torchlean::{Buffer, tch};
+    /// # if torchlean::device_kind().is_ok_and(|kind| kind == torchlean::DeviceKind::Host) {
+    /// let tensor = tch::Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0]).view([2, 2]).tr();
+    /// assert_eq!(Buffer::from_tensor(&tensor)?.to_vec()?, [1.0, 3.0, 2.0, 4.0]);
+    /// assert!(Buffer::from_tensor(&tensor.to_kind(tch::Kind::Double)).is_err());
+    /// # }
+    /// # Ok::<(), torchlean::Error>(())
+    /// ```
+    pub fn from_tensor(tensor: &tch::Tensor) -> Result<Buffer> {
+        let (tensor, shape) = Tensor::import(tensor, runtime::device()?)?;
+        Ok(Buffer::new(tensor, shape))
+    }
+
+    /// The `tch` tensor itself, without a copy.
+    ///
+    /// # Safety
+    /// For as long as the buffer, or any clone, reshape or tape that shares its storage, lives, nothing else may
+    /// write the tensor's memory: no other handle or view of it, no memory map, no blob that it was made from. The
+    /// memory must outlive them too.
+    ///
+    /// # Errors
+    /// As [`from_tensor`](Buffer::from_tensor), and [`Error::UnsupportedTensor`] for strides that are not contiguous.
+    pub unsafe fn adopt_tensor(tensor: tch::Tensor) -> Result<Buffer> {
+        let (tensor, shape) = Tensor::adopt(tensor, runtime::device()?)?;
+        Ok(Buffer::new(tensor, shape))
+    }
+
+    /// The values as a `tch` tensor: the sole owner's tensor moves, a shared one is copied.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where a copy is needed.
+    pub fn into_tensor(self) -> Result<tch::Tensor> {
+        match Arc::try_unwrap(self.storage) {
+            Ok(storage) => storage.tensor.export(&self.shape),
+            Err(shared) => shared.tensor.copy()?.export(&self.shape),
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    /// The shape and the first eight values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut head = Vec::new();
+        let shown =
+            self.with_host_slice(|slice| head.extend_from_slice(&slice[..slice.len().min(8)]));
+        let mut out = f.debug_struct("Buffer");
+        out.field("shape", &self.shape());
+        match shown {
+            Ok(()) => out.field("values", &head),
+            Err(error) => out.field("values", &format_args!("({error})")),
+        };
+        if self.len() > head.len() {
+            out.finish_non_exhaustive()
+        } else {
+            out.finish()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_overflow_are_errors() {
+        for shape in [
+            &[usize::MAX][..],
+            &[usize::MAX, 2],
+            &[1 << 33, 1 << 33],
+            &[isize::MAX as usize / 4 + 1],
+        ] {
+            assert!(
+                matches!(elements("op", shape), Err(Error::SizeOverflow { .. })),
+                "{shape:?}"
+            );
+        }
+        assert_eq!(elements("op", &[]).ok(), Some(1));
+        assert_eq!(elements("op", &[3, 0, 5]).ok(), Some(0));
+    }
+
+    #[test]
+    fn buffers_cross_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Buffer>();
+    }
+}

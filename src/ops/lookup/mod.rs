@@ -1,0 +1,287 @@
+//! Clamp-addressed linear interpolation: `table_lookup` and `layered_table_lookup`.
+//!
+//! For a table of width W and a coordinate u:
+//!
+//! 1. `c = clamp(u, 0, W-1)`, NaN stays NaN
+//! 2. `i = floor(c)`
+//! 3. `w = c - i`
+//! 4. `j = clamp(i + 1, 0, W-1)`
+//! 5. `v0 = table[position(i)]`, `v1 = table[position(j)]`
+//! 6. `d = v1 - v0`
+//! 7. `m = d * w`
+//! 8. `v = v0 + m`
+//!
+//! Steps 1 to 4 are exact below 2^24; only 6, 7 and 8 round, each once, in that order, and nothing is fused.
+//! `position` is that of the index family (a NaN index reads entry 0).
+//!
+//! The gradients, for a cotangent g: coordinates, `g * d` where `0 < u < W-1` (both strict), else +0.0; table, with
+//! `gm = g * w` and `g0 = g - gm`, `scatter_add_at(W, i, g0) + scatter_add_at(W, j, gm)`, in that order. They recompute
+//! steps 1 to 6 from the table and the coordinates, which the tape holds anyway: nothing is saved.
+
+pub(crate) mod reference;
+
+use super::index::{scatter, to_index};
+use crate::aten::Tensor;
+use crate::buffer::{Buffer, same_shape};
+use crate::error::{Error, Result};
+use crate::tape::{Tape, Var, VjpArgs};
+
+/// The longest table axis that float32 coordinates address exactly: 2^24.
+pub const MAX_WIDTH: usize = 1 << 24;
+
+impl Buffer {
+    /// The table's piecewise linear function at every coordinate, in the coordinates' shape; `self` is the table, of
+    /// rank 1.
+    ///
+    /// Coordinates count entries: 0 is the first, `W - 1` the last, 0.5 half-way between the first two. Outside that
+    /// range the end entries hold. [`Grid`](crate::Grid) makes them from physical values. With `i = floor(u)` and
+    /// `w = u - i` the value is `t[i] + (t[i + 1] - t[i]) * w`, rounded after each of the three operations; the same
+    /// bits on every device.
+    ///
+    /// # Edge cases
+    /// - A NaN coordinate gives NaN; infinite ones read the ends.
+    /// - An infinite or NaN neighbour follows the formula even at a knot: `inf * 0` is NaN. So do signed zeros, and
+    ///   entries whose difference overflows.
+    /// - One entry: the constant function.
+    /// - No coordinates: an empty result.
+    ///
+    /// # Gradient
+    /// Coordinates: `g * (t[i + 1] - t[i])` strictly inside, at an interior knot the slope of the segment to its
+    /// right, +0.0 at the ends, outside and for NaN. Table: `g - g * w` to entry `i` and `g * w` to entry `i + 1`; a NaN
+    /// coordinate puts NaN into entry 0.
+    ///
+    /// # Order
+    /// Table gradients add as [`scatter_add_at`](Buffer::scatter_add_at) does.
+    ///
+    /// # Errors
+    /// [`Error::EmptyTable`]; [`Error::TableTooLarge`] above 2^24 entries; [`Error::Shape`] where the table is not of
+    /// rank 1.
+    ///
+    /// ```
+    /// # use torchlean::Buffer;
+    /// # if torchlean::device_kind().is_ok() {
+    /// let table = Buffer::from_slice(&[10.0, 20.0, 40.0], &[3])?;
+    /// let u = Buffer::from_slice(&[0.5, 1.25, 2.0, -3.0, f32::INFINITY], &[5])?;
+    /// assert_eq!(table.table_lookup(&u)?.to_vec()?, [15.0, 25.0, 40.0, 10.0, 40.0]);
+    /// # }
+    /// # Ok::<(), torchlean::Error>(())
+    /// ```
+    pub fn table_lookup(&self, coords: &Buffer) -> Result<Buffer> {
+        let table = Table::plain("table_lookup", self)?;
+        composed(&table, coords)
+    }
+
+    /// As [`table_lookup`](Buffer::table_lookup), with a layer of the table chosen per coordinate; `self` is the
+    /// table, of shape `[L, W]`.
+    ///
+    /// The layer is `position(layer, L)`: truncated and clamped, so 1.9 reads layer 1, negative and NaN selectors the
+    /// first layer, selectors past the end the last. The next entry never crosses into the next layer. `layers` has the
+    /// coordinates' shape and gets no gradient. `L * W` may exceed 2^24: the flat index is formed in int64.
+    ///
+    /// # Errors
+    /// [`Error::EmptyTable`] for no layers or no width; [`Error::TableTooLarge`] where either axis is above 2^24;
+    /// [`Error::Shape`] where the table is not of rank 2 or the two inputs differ in shape.
+    ///
+    /// ```
+    /// # use torchlean::Buffer;
+    /// # if torchlean::device_kind().is_ok() {
+    /// let curves = Buffer::from_slice(&[0.0, 1.0, 2.0, /**/ 0.0, 100.0, 400.0], &[2, 3])?;
+    /// let u = Buffer::from_slice(&[0.5, 0.5, 9.0], &[3])?;
+    /// let layers = Buffer::from_slice(&[0.0, 1.9, -4.0], &[3])?;
+    /// assert_eq!(curves.layered_table_lookup(&u, &layers)?.to_vec()?, [0.5, 50.0, 2.0]);
+    /// # }
+    /// # Ok::<(), torchlean::Error>(())
+    /// ```
+    pub fn layered_table_lookup(&self, coords: &Buffer, layers: &Buffer) -> Result<Buffer> {
+        let table = Table::layered("layered_table_lookup", self, coords, layers)?;
+        composed(&table, coords)
+    }
+}
+
+/// A checked table and how its entries are addressed.
+struct Table<'a> {
+    values: &'a Buffer,
+    width: usize,
+    layers: Option<Layers<'a>>,
+}
+
+struct Layers<'a> {
+    count: usize,
+    selectors: &'a Buffer,
+}
+
+/// The checks that the slices of the reference and the buffers share.
+fn check_axis(op: &'static str, axis: &'static str, size: usize) -> Result<()> {
+    match size {
+        0 => Err(Error::EmptyTable { op }),
+        1..=MAX_WIDTH => Ok(()),
+        _ => Err(Error::TableTooLarge {
+            op,
+            axis,
+            size,
+            limit: MAX_WIDTH,
+        }),
+    }
+}
+
+impl<'a> Table<'a> {
+    fn plain(op: &'static str, values: &'a Buffer) -> Result<Table<'a>> {
+        let &[width] = values.shape() else {
+            return Err(Error::Shape {
+                op,
+                expected: "a table of rank 1".to_owned(),
+                found: values.shape().to_vec(),
+            });
+        };
+        check_axis(op, "width", width)?;
+        Ok(Table {
+            values,
+            width,
+            layers: None,
+        })
+    }
+
+    fn layered(
+        op: &'static str,
+        values: &'a Buffer,
+        coords: &Buffer,
+        selectors: &'a Buffer,
+    ) -> Result<Table<'a>> {
+        let &[count, width] = values.shape() else {
+            let expected = "a table of rank 2, [layers, width]".to_owned();
+            return Err(Error::Shape {
+                op,
+                expected,
+                found: values.shape().to_vec(),
+            });
+        };
+        check_axis(op, "number of layers", count)?;
+        check_axis(op, "width", width)?;
+        same_shape(op, coords, selectors)?;
+        Ok(Table {
+            values,
+            width,
+            layers: Some(Layers { count, selectors }),
+        })
+    }
+
+    /// The last coordinate, W - 1: exact, since the width was checked.
+    fn last(&self) -> f32 {
+        (self.width - 1) as f32
+    }
+
+    /// The flat place of an entry of each element's own layer.
+    fn flat(&self, index: &Tensor) -> Result<Tensor> {
+        let column = to_index(index, self.width)?;
+        match &self.layers {
+            None => Ok(column),
+            Some(layers) => {
+                let layer = to_index(layers.selectors.tensor(), layers.count)?;
+                layer.mul_integer(self.width as i64)?.add(&column)
+            }
+        }
+    }
+}
+
+/// Steps 1 to 4: where each coordinate lies.
+struct Cells {
+    /// The entry at or below the coordinate, flat.
+    lower: Tensor,
+    /// The next one, flat.
+    upper: Tensor,
+    /// The weight of the upper one.
+    w: Tensor,
+}
+
+fn locate(table: &Table<'_>, coords: &Buffer) -> Result<Cells> {
+    let c = coords.tensor().clamp(0.0, table.last())?; // 1
+    let i = c.floor()?; // 2
+    let w = c.sub(&i)?; // 3
+    let j = i.add_scalar(1.0)?.clamp(0.0, table.last())?; // 4
+    Ok(Cells {
+        lower: table.flat(&i)?,
+        upper: table.flat(&j)?,
+        w,
+    })
+}
+
+/// The form made of ATen operations, which runs on every device.
+fn composed(table: &Table<'_>, coords: &Buffer) -> Result<Buffer> {
+    let Cells { lower, upper, w } = locate(table, coords)?;
+    let v0 = table.values.tensor().index_select(&lower)?; // 5
+    let v1 = table.values.tensor().index_select(&upper)?;
+    let d = v1.sub(&v0)?; // 6
+    let m = d.mul(&w)?; // 7
+    Ok(coords.like(v0.add(&m)?)) // 8
+}
+
+/// The gradients that are needed: of the table, and of the coordinates.
+fn composed_vjp(
+    table: &Table<'_>,
+    coords: &Buffer,
+    g: &Buffer,
+    needs: [bool; 2],
+) -> Result<[Option<Buffer>; 2]> {
+    let Cells { lower, upper, w } = locate(table, coords)?;
+    let d_table = needs[0].then(|| -> Result<Buffer> {
+        let gm = g.tensor().mul(&w)?;
+        let g0 = g.tensor().sub(&gm)?;
+        let size = table.values.len();
+        let sum = scatter(size, &lower, &g0)?.add(&scatter(size, &upper, &gm)?)?;
+        Ok(table.values.like(sum))
+    });
+    let d_coords = needs[1].then(|| -> Result<Buffer> {
+        let u = coords.tensor();
+        let entries = table.values.tensor();
+        let d = entries
+            .index_select(&upper)?
+            .sub(&entries.index_select(&lower)?)?;
+        let outside = u
+            .gt(0.0)?
+            .logical_and(&u.lt(table.last())?)?
+            .logical_not()?;
+        Ok(coords.like(g.tensor().mul(&d)?.masked_fill(&outside, 0.0)?))
+    });
+    Ok([d_table.transpose()?, d_coords.transpose()?])
+}
+
+impl Tape {
+    /// Records [`Buffer::table_lookup`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::ForeignVar`].
+    pub fn table_lookup(&self, table: Var, coords: Var) -> Result<Var> {
+        self.record(
+            "table_lookup",
+            &[table, coords],
+            |x| x[0].table_lookup(x[1]),
+            |args| vjp(&Table::plain("table_lookup", args.input(0)?)?, args),
+        )
+    }
+
+    /// Records [`Buffer::layered_table_lookup`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::ForeignVar`].
+    pub fn layered_table_lookup(&self, table: Var, coords: Var, layers: Var) -> Result<Var> {
+        let op = "layered_table_lookup";
+        self.record(
+            op,
+            &[table, coords, layers],
+            |x| x[0].layered_table_lookup(x[1], x[2]),
+            move |args| {
+                let mut gradients = vjp(
+                    &Table::layered(op, args.input(0)?, args.input(1)?, args.input(2)?)?,
+                    args,
+                )?;
+                gradients.push(None);
+                Ok(gradients)
+            },
+        )
+    }
+}
+
+fn vjp(table: &Table<'_>, args: &VjpArgs<'_>) -> Result<Vec<Option<Buffer>>> {
+    let needs = [args.needs(0), args.needs(1)];
+    Ok(composed_vjp(table, args.input(1)?, args.cotangent(), needs)?.into())
+}

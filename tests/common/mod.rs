@@ -1,0 +1,92 @@
+//! What the test binaries share: the session, comparison by bits, data, and one case per operation.
+
+#![allow(dead_code)] // each binary uses its part
+
+pub mod cases;
+pub mod data;
+
+use std::sync::Once;
+
+use torchlean::{DeviceKind, Error, RuntimeStatus, device_kind, runtime, runtime_status};
+
+fn required(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value == "1")
+}
+
+/// The device that the suite runs on, or `None` where there is none and none is required.
+///
+/// Printed once per binary, with a check that it agrees with the variable and the visible devices.
+/// `TORCHLEAN_REQUIRE_NATIVE=1` makes "no device" a failure; `TORCHLEAN_REQUIRE_CUDA=1`, or the feature `cuda`, makes
+/// everything but CUDA one.
+pub fn session() -> Option<DeviceKind> {
+    let require_cuda = required("TORCHLEAN_REQUIRE_CUDA") || cfg!(feature = "cuda");
+    let require_native = require_cuda || required("TORCHLEAN_REQUIRE_NATIVE");
+    let device = device_kind();
+    static HEADER: Once = Once::new();
+    HEADER.call_once(|| match &device {
+        Ok(kind) => eprintln!("torchlean tests: on the {kind}"),
+        Err(reason) => eprintln!("torchlean tests: what needs a device is skipped: {reason}"),
+    });
+    match device {
+        Ok(kind) => {
+            let variable = std::env::var_os(runtime::DEVICE_VARIABLE);
+            let visible = runtime::visible_cuda_devices().unwrap();
+            let cuda = visible > 0 && variable.is_none_or(|value| value != "cpu");
+            assert_eq!(
+                kind == DeviceKind::Cuda,
+                cuda,
+                "the device disagrees with the variable or the visible count"
+            );
+            assert_eq!(runtime_status(), RuntimeStatus::NativeAvailable);
+            assert!(
+                !require_cuda || kind == DeviceKind::Cuda,
+                "a CUDA device is required, but this is the {kind}"
+            );
+            Some(kind)
+        }
+        Err(reason) => {
+            let unlinked = matches!(reason, Error::NotLinked);
+            let status = if unlinked {
+                RuntimeStatus::NotLinked
+            } else {
+                RuntimeStatus::NativeUnavailable
+            };
+            assert_eq!(runtime_status(), status);
+            assert!(
+                !require_native,
+                "a device is required, but there is none: {reason}"
+            );
+            None
+        }
+    }
+}
+
+/// Ends a test that needs a device where there is none and none is required.
+#[macro_export]
+macro_rules! need_device {
+    () => {
+        match $crate::common::session() {
+            Some(kind) => kind,
+            None => return,
+        }
+    };
+}
+
+/// Equal bits, or both NaN.
+pub fn same_bits(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+/// Fails at the first element whose bits differ, printing it in decimal and in hex.
+#[track_caller]
+pub fn assert_bits_eq(what: &str, got: &[f32], want: &[f32]) {
+    assert_eq!(got.len(), want.len(), "{what}: lengths");
+    let differs = |&(_, (&got, &want)): &(usize, (&f32, &f32))| !same_bits(got, want);
+    if let Some((k, (got, want))) = got.iter().zip(want).enumerate().find(differs) {
+        panic!(
+            "{what}: element {k}: got {got:e} ({:08x}), want {want:e} ({:08x})",
+            got.to_bits(),
+            want.to_bits()
+        );
+    }
+}
