@@ -101,7 +101,7 @@ impl Binary32 {
         let biased = (bits >> 23) as i32;
         let (significand, exponent) = match biased {
             0 => (u64::from(bits & FRACTION), -149),
-            _ => (u64::from(bits & FRACTION | FRACTION + 1), biased - 150),
+            _ => (u64::from((bits & FRACTION) | (FRACTION + 1)), biased - 150),
         };
         // Shifted so that the root has 25 bits (24 and a rounding bit) and the exponent halves evenly.
         let mut shift = significand.leading_zeros() as i32 - (63 - 48);
