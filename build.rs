@@ -81,7 +81,7 @@ mod sdk {
         ] {
             if !folder.join(&file).is_file() {
                 return Err(format!(
-                    "{} is no libtorch {TORCH_VERSION}: it has no {file}; set LIBTORCH to one that has include/ and lib/, or run `make sdk`",
+                    "{} has no {file}: set LIBTORCH to a folder with include/ and lib/ of libtorch {TORCH_VERSION}",
                     folder.display()
                 ));
             }
@@ -126,7 +126,7 @@ mod sdk {
             return Ok(());
         }
         Err(format!(
-            "{} is libtorch {found}, and libtorch {TORCH_VERSION} is needed: set LIBTORCH to one, or run `make sdk`",
+            "{} is libtorch {found}: set LIBTORCH to a folder with include/ and lib/ of libtorch {TORCH_VERSION}",
             sdk.root.display()
         ))
     }

@@ -41,7 +41,7 @@ ours() { [[ -f $config && $(head -n1 "$config") == "$mark" ]]; }
 drop_stale_config() {
     local named
     ours || return 0
-    named=$(sed -n 's/^LIBTORCH = .*"\(.*\)".*$/\1/p; s/^LIBTORCH = { value = "\([^"]*\)".*$/\1/p' "$config" | tail -n1)
+    named=$(sed -n 's/^LIBTORCH = .*"\(.*\)".*$/\1/p' "$config")
     [[ -z $named || -d $named ]] || rm -f "$config"
 }
 
@@ -83,8 +83,7 @@ use_libtorch() {
     case $root in
     "$PWD/.libtorch/cpu") write_config "$(inside cpu)" target/cpu ;;
     "$PWD/.libtorch/cuda") write_config "$(inside cuda)" target/cuda ;;
-    *\"* | *\\*) [[ $configure == no ]] || say "$config is not written: the folder's name has a quote or a backslash" ;;
-    *) write_config "LIBTORCH = \"$root\"" target/user ;;
+    *) write_config "LIBTORCH = \"$(sed 's/[\\"]/\\&/g' <<<"$root")\"" target/user ;;
     esac
 }
 
@@ -102,7 +101,7 @@ lay_out() {
     need flock 'apt-get install util-linux'
     python3 -m pip --version >/dev/null 2>&1 || die "pip is missing: install it (apt-get install python3-pip), or set LIBTORCH to a libtorch $torch_version"
 
-    mkdir -p .libtorch 2>/dev/null && exec 9>".libtorch/.$flavour.lock" || die "cannot write to $PWD/.libtorch: free its disk or correct its permissions"
+    { mkdir -p .libtorch && exec 9>".libtorch/.$flavour.lock"; } 2>/dev/null || die "cannot write to $PWD/.libtorch: free its disk or correct its permissions"
     # The kernel lets go of the lock when its holder dies, however it dies.
     flock -n 9 || { say "waiting for another run that lays out $sdk" && flock 9; }
     ! complete || return 0

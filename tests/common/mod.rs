@@ -72,6 +72,17 @@ macro_rules! need_device {
     };
 }
 
+/// As `need_device`, in a test that returns a result.
+#[macro_export]
+macro_rules! need_device_or_ok {
+    () => {
+        match $crate::common::session() {
+            Some(kind) => kind,
+            None => return Ok(()),
+        }
+    };
+}
+
 /// Equal bits, or both NaN.
 pub fn same_bits(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
