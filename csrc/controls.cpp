@@ -81,10 +81,6 @@ int32_t torchlean_sdk_version(const char** out) {
 
 // ---- determinism and float32 policy ----
 
-int32_t torchlean_deterministic(int32_t* out) {
-  return guarded([=] { *out = at::globalContext().deterministicAlgorithms(); });
-}
-
 int32_t torchlean_set_deterministic(int32_t on) {
   return guarded([=] { at::globalContext().setDeterministicAlgorithms(on != 0, /*warn_only=*/false); });
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sys;
 
 /// Sets the switch at the start of the process: unset, empty or `0` is off, anything else on.
@@ -40,6 +40,11 @@ fn change(switch: &mut Switch, to: Switch) -> Result<()> {
     Ok(())
 }
 
+/// Hands the start value to libtorch.
+pub(super) fn start() -> Result<()> {
+    sys::set_deterministic(switch().on())
+}
+
 /// Whether sums, means and scatters are computed so that their bits repeat.
 ///
 /// On: [`sum`](crate::Buffer::sum), `mean` and `mse` are a fixed fold, the same bits on every device and for any
@@ -48,14 +53,12 @@ fn change(switch: &mut Switch, to: Switch) -> Result<()> {
 /// Scatters on the host always add in the order of the source.
 ///
 /// # Errors
-/// [`Error::NotLinked`](crate::Error::NotLinked).
+/// [`Error::NotLinked`].
 pub fn deterministic() -> Result<bool> {
-    let switch = switch();
-    // The first look also hands the start value to libtorch.
-    if sys::deterministic()? != switch.on() {
-        sys::set_deterministic(switch.on())?;
+    if cfg!(not(feature = "libtorch")) {
+        return Err(Error::NotLinked);
     }
-    Ok(switch.on())
+    Ok(switch().on())
 }
 
 /// Sets the switch for the whole process and returns what it was set to before.
@@ -63,7 +66,7 @@ pub fn deterministic() -> Result<bool> {
 /// While a [`DeterminismGuard`] lives, determinism stays on; the value set here holds when the last one is gone.
 ///
 /// # Errors
-/// [`Error::NotLinked`](crate::Error::NotLinked).
+/// [`Error::NotLinked`].
 ///
 /// ```
 /// # use torchlean::runtime;
@@ -88,7 +91,7 @@ pub fn set_deterministic(on: bool) -> Result<bool> {
 /// early return or a panic, and then is what it was set to.
 ///
 /// # Errors
-/// [`Error::NotLinked`](crate::Error::NotLinked).
+/// [`Error::NotLinked`].
 pub fn deterministic_scope() -> Result<DeterminismGuard> {
     let mut switch = switch();
     let to = Switch {
@@ -115,7 +118,7 @@ impl Drop for DeterminismGuard {
             set: switch.set,
             guards: switch.guards - 1,
         };
-        // The count must fall whatever libtorch says; the next look at the switch tells it again.
+        // The count must fall whatever libtorch says.
         if change(&mut switch, to).is_err() {
             switch.guards -= 1;
         }

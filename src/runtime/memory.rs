@@ -1,6 +1,10 @@
-//! How many bytes the buffers of the process hold.
+//! How many bytes the buffers of the process hold, and what the allocator and the driver hold for them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::device::{cuda_index, require_cuda};
+use crate::error::{Error, Result};
+use crate::sys;
 
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
@@ -14,7 +18,7 @@ static FREED: AtomicU64 = AtomicU64::new(0);
 pub struct Payload {
     /// Bytes held now.
     pub live: u64,
-    /// The most bytes held at a time since the start.
+    /// The most bytes held at a time, since the start or [`reset_peak`].
     pub peak: u64,
     /// Storages made so far.
     pub created: u64,
@@ -39,6 +43,126 @@ pub fn payload() -> Payload {
         created: CREATED.load(Relaxed),
         freed: FREED.load(Relaxed),
     }
+}
+
+/// The memory of the CUDA device in use, in bytes; all zero on the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceMemory {
+    /// Held by tensors, libtorch's allocator says.
+    pub allocated: u64,
+    /// The most at a time, since the start or [`reset_peak`].
+    pub allocated_peak: u64,
+    /// Taken from the driver by the allocator, in use or kept for later.
+    pub reserved: u64,
+    /// The most at a time, since the start or [`reset_peak`].
+    pub reserved_peak: u64,
+    /// Free on the device, the driver says; other processes count.
+    pub driver_free: u64,
+    /// The device's memory in all.
+    pub driver_total: u64,
+}
+
+/// The memory of the CUDA device in use; all zero on the host.
+///
+/// # Errors
+/// As [`device_kind`](crate::device_kind).
+pub fn device_memory() -> Result<DeviceMemory> {
+    let Some(index) = cuda_index()? else {
+        return Ok(DeviceMemory::default());
+    };
+    let memory = sys::cuda_memory(index)?;
+    let bytes = |n: i64| u64::try_from(n).unwrap_or(0);
+    Ok(DeviceMemory {
+        allocated: bytes(memory.allocated),
+        allocated_peak: bytes(memory.allocated_peak),
+        reserved: bytes(memory.reserved),
+        reserved_peak: bytes(memory.reserved_peak),
+        driver_free: memory.driver_free,
+        driver_total: memory.driver_total,
+    })
+}
+
+/// Starts the peaks anew, of the payload and of the device, from what is held now.
+///
+/// # Errors
+/// As [`device_kind`](crate::device_kind).
+pub fn reset_peak() -> Result<()> {
+    if let Some(index) = cuda_index()? {
+        sys::cuda_reset_peak(index)?;
+    }
+    PEAK.store(LIVE.load(Relaxed), Relaxed);
+    Ok(())
+}
+
+/// Gives memory that the allocator keeps for later back to the driver; on the host it returns at once.
+///
+/// # Errors
+/// As [`device_kind`](crate::device_kind).
+pub fn empty_cache() -> Result<()> {
+    cuda_index()?.map_or(Ok(()), |_| sys::cuda_empty_cache())
+}
+
+/// Limits the part of the device's memory that libtorch may take, from above 0 to 1; returns the part before.
+///
+/// # Errors
+/// [`Error::CudaRequired`] on the host; [`Error::InvalidArgument`] outside that range; as
+/// [`device_kind`](crate::device_kind).
+pub fn set_memory_fraction(fraction: f64) -> Result<f64> {
+    let op = "set_memory_fraction";
+    require_cuda(op)?;
+    if !(fraction > 0.0 && fraction <= 1.0) {
+        let expected = "a fraction above 0 and at most 1".to_owned();
+        return Err(Error::InvalidArgument {
+            op,
+            expected,
+            found: fraction.to_string(),
+        });
+    }
+    let index = cuda_index()?.unwrap_or(0);
+    let prior = sys::cuda_memory_fraction(index)?;
+    sys::set_cuda_memory_fraction(index, fraction)?;
+    Ok(prior)
+}
+
+/// One line for a person: what buffers hold, and on CUDA what the allocator and the driver hold.
+///
+/// # Errors
+/// As [`device_kind`](crate::device_kind).
+///
+/// ```
+/// # use torchlean::{Buffer, runtime};
+/// # if torchlean::device_kind().is_ok() {
+/// let _table = Buffer::zeros(&[1 << 20])?;
+/// assert!(runtime::memory_report()?.starts_with("buffers: "));
+/// # }
+/// # Ok::<(), torchlean::Error>(())
+/// ```
+pub fn memory_report() -> Result<String> {
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let Payload {
+        live,
+        peak,
+        created,
+        freed,
+    } = payload();
+    let mut line = format!(
+        "buffers: {} held (peak {}), {created} made, {freed} freed",
+        mib(live),
+        mib(peak)
+    );
+    let device = device_memory()?;
+    if device.driver_total > 0 {
+        line += &format!(
+            "; CUDA: {} allocated (peak {}), {} reserved, {} of {} free",
+            mib(device.allocated),
+            mib(device.allocated_peak),
+            mib(device.reserved),
+            mib(device.driver_free),
+            mib(device.driver_total)
+        );
+    }
+    Ok(line)
 }
 
 /// A storage's entry in the counters, from its making to its drop.

@@ -1,15 +1,27 @@
-//! What runs where: the choice of a device, and the process-wide switches.
+//! What runs where: the choice of a device, the process-wide switches, and what the process holds.
+//!
+//! On the host the controls of a CUDA device have a defined conduct: counters of its memory read zero, `synchronize`
+//! and `empty_cache` return at once, and what has no meaning there ([`set_memory_fraction`], [`set_device`]) refuses
+//! with an [`Error::CudaRequired`](crate::Error::CudaRequired). Setters return the prior value.
 
 mod determinism;
 mod device;
 mod memory;
+mod policy;
+mod report;
 
 pub use determinism::{DeterminismGuard, deterministic, deterministic_scope, set_deterministic};
 pub use device::{
-    DEVICE_VARIABLE, DeviceKind, Refusal, RuntimeStatus, device_kind, require_cuda,
-    require_cuda_device, require_native_runtime, runtime_status, select, visible_cuda_devices,
+    CudaDevice, DEVICE_VARIABLE, DeviceKind, Refusal, RuntimeStatus, cuda_device, device_kind,
+    require_cuda, require_cuda_device, require_native_runtime, runtime_status, select, set_device,
+    synchronize, visible_cuda_devices,
 };
-pub use memory::{Payload, payload};
+pub use memory::{
+    DeviceMemory, Payload, device_memory, empty_cache, memory_report, payload, reset_peak,
+    set_memory_fraction,
+};
+pub use policy::{Float32Policy, float32_policy, set_float32_policy};
+pub use report::{Report, report};
 
 pub(crate) use device::device;
 pub(crate) use memory::Counted;

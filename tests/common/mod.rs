@@ -23,9 +23,19 @@ pub fn session() -> Option<DeviceKind> {
     let require_native = require_cuda || required("TORCHLEAN_REQUIRE_NATIVE");
     let device = device_kind();
     static HEADER: Once = Once::new();
-    HEADER.call_once(|| match &device {
-        Ok(kind) => eprintln!("torchlean tests: on the {kind}"),
-        Err(reason) => eprintln!("torchlean tests: what needs a device is skipped: {reason}"),
+    // Of the child processes of a test each prints its own.
+    HEADER.call_once(|| {
+        let report = runtime::report();
+        let sdk = report.sdk_version.unwrap_or("not linked");
+        match &device {
+            Ok(kind) => eprintln!(
+                "torchlean tests: libtorch {sdk}, on the {kind}: {}",
+                report.reason()
+            ),
+            Err(reason) => eprintln!(
+                "torchlean tests: libtorch {sdk}; what needs a device is skipped: {reason}"
+            ),
+        }
     });
     match device {
         Ok(kind) => {
