@@ -59,6 +59,87 @@ fn copy_of(tensor: &tch::Tensor) -> Result<tch::Tensor, tch::TchError> {
     Ok(copy)
 }
 
+/// Calls that take scalars, by torch-sys: in `tch` a scalar's drop comes before the look at the error, takes it for its
+/// own, and panics.
+#[cfg(feature = "libtorch")]
+mod raw {
+    use std::ffi::CStr;
+    use std::ptr;
+
+    use torch_sys::{C_scalar, C_tensor};
+
+    use super::Tensor;
+
+    pub(super) struct Scalar(*mut C_scalar);
+
+    impl Scalar {
+        pub(super) fn pointer(&self) -> *mut C_scalar {
+            self.0
+        }
+    }
+
+    impl From<f32> for Scalar {
+        fn from(value: f32) -> Scalar {
+            // SAFETY: takes a plain number and returns a scalar that this struct owns.
+            Scalar(unsafe { torch_sys::ats_float(value.into()) })
+        }
+    }
+
+    impl From<i64> for Scalar {
+        fn from(value: i64) -> Scalar {
+            // SAFETY: as above.
+            Scalar(unsafe { torch_sys::ats_int(value) })
+        }
+    }
+
+    impl Drop for Scalar {
+        fn drop(&mut self) {
+            // SAFETY: made by ats_float or ats_int, and freed once.
+            unsafe { torch_sys::ats_free(self.0) }
+        }
+    }
+
+    pub(super) fn pointer(tensor: &Tensor) -> *mut C_tensor {
+        tensor.0.as_ptr().cast_mut()
+    }
+
+    /// Runs a call that leaves one tensor in `out`, or a message.
+    pub(super) fn call(f: impl FnOnce(*mut *mut C_tensor)) -> Result<tch::Tensor, tch::TchError> {
+        let mut out = ptr::null_mut();
+        f(&mut out);
+        // SAFETY: gives this thread's message, or null; it is freed once, below.
+        let message = unsafe { torch_sys::get_and_reset_last_err() };
+        if message.is_null() {
+            // SAFETY: without a message `out` is a new tensor that nothing else owns.
+            return Ok(unsafe { tch::Tensor::from_ptr(out) });
+        }
+        // SAFETY: a NUL-terminated string of C's allocator, owned by this function.
+        let text = unsafe { CStr::from_ptr(message) }
+            .to_string_lossy()
+            .into_owned();
+        // SAFETY: as above, and not read any more.
+        unsafe { libc::free(message.cast()) };
+        Err(tch::TchError::Torch(text))
+    }
+}
+
+#[cfg(feature = "libtorch")]
+macro_rules! with_scalars {
+    ($call:ident($($tensor:expr),+; $($scalar:expr),+)) => {
+        raw::call(|out| {
+            // SAFETY: the pointers are those of tensors and scalars that live through the call, which reads them; `out`
+            // is a place for one tensor.
+            unsafe {
+                torch_sys::c_generated::$call(
+                    out,
+                    $(raw::pointer($tensor),)+
+                    $(raw::Scalar::from($scalar).pointer()),+
+                )
+            }
+        })
+    };
+}
+
 /// Each line is one call: our name and arguments, `=`, and the ATen method that it stands for.
 macro_rules! aten {
     (
@@ -90,31 +171,31 @@ aten! {
     methods {
         fn abs(&self) = self.0.f_abs();
         fn add(&self, other: &Tensor) = self.0.f_add(&other.0);
-        fn add_scalar(&self, value: f32) = self.0.f_add_scalar(f64::from(value));
-        fn clamp(&self, lo: f32, hi: f32) = self.0.f_clamp(f64::from(lo), f64::from(hi));
-        fn clamp_integer(&self, lo: i64, hi: i64) = self.0.f_clamp(lo, hi);
+        fn add_scalar(&self, value: f32) = with_scalars!(atg_add_scalar(self; value));
+        fn clamp(&self, lo: f32, hi: f32) = with_scalars!(atg_clamp(self; lo, hi));
+        fn clamp_integer(&self, lo: i64, hi: i64) = with_scalars!(atg_clamp(self; lo, hi));
         fn div(&self, other: &Tensor) = self.0.f_div(&other.0);
         fn equal(&self, other: &Tensor) = self.0.f_eq_tensor(&other.0);
         /// One element, repeated; the copy is contiguous.
         fn expand(&self, n: i64) = self.0.f_expand([n], false).and_then(|view| view.f_contiguous());
         fn floor(&self) = self.0.f_floor();
-        fn ge(&self, value: f32) = self.0.f_ge(f64::from(value));
+        fn ge(&self, value: f32) = with_scalars!(atg_ge(self; value));
         fn greater(&self, other: &Tensor) = self.0.f_gt_tensor(&other.0);
-        fn gt(&self, value: f32) = self.0.f_gt(f64::from(value));
+        fn gt(&self, value: f32) = with_scalars!(atg_gt(self; value));
         /// Adds the rows of `values` to the rows of `self` that `index` names, in order on the host.
         fn index_add(&self, index: &Tensor, values: &Tensor) = self.0.f_index_add(0, &index.0, &values.0);
         fn index_select(&self, index: &Tensor) = self.0.f_index_select(0, &index.0);
         fn is_nan(&self) = self.0.f_isnan();
-        fn le(&self, value: f32) = self.0.f_le(f64::from(value));
+        fn le(&self, value: f32) = with_scalars!(atg_le(self; value));
         fn logical_and(&self, other: &Tensor) = self.0.f_logical_and(&other.0);
         fn logical_not(&self) = self.0.f_logical_not();
         fn logical_or(&self, other: &Tensor) = self.0.f_logical_or(&other.0);
-        fn lt(&self, value: f32) = self.0.f_lt(f64::from(value));
+        fn lt(&self, value: f32) = with_scalars!(atg_lt(self; value));
         /// `value` where the mask is true.
-        fn masked_fill(&self, mask: &Tensor, value: f32) = self.0.f_masked_fill(&mask.0, f64::from(value));
+        fn masked_fill(&self, mask: &Tensor, value: f32) = with_scalars!(atg_masked_fill(self, mask; value));
         fn mul(&self, other: &Tensor) = self.0.f_mul(&other.0);
-        fn mul_integer(&self, n: i64) = self.0.f_mul_scalar(n);
-        fn mul_scalar(&self, value: f32) = self.0.f_mul_scalar(f64::from(value));
+        fn mul_integer(&self, n: i64) = with_scalars!(atg_mul_scalar(self; n));
+        fn mul_scalar(&self, value: f32) = with_scalars!(atg_mul_scalar(self; value));
         /// +0.0 for NaN, the largest finite values for the infinities.
         fn nan_to_zero(&self) = self.0.f_nan_to_num(0.0, None, None);
         fn narrow(&self, start: i64, length: i64) = self.0.f_narrow(0, start, length);
@@ -136,7 +217,7 @@ aten! {
         fn copy(&self) = copy_of(&self.0);
     }
     constructors {
-        fn full(n: i64, value: f32, device: Device) = tch::Tensor::f_full([n], f64::from(value), (tch::Kind::Float, device));
+        fn full(n: i64, value: f32, device: Device) = tch::Tensor::f_empty([n], (tch::Kind::Float, device)).map(Tensor).and_then(|t| with_scalars!(atg_fill_(&t; value)));
         fn zeros(n: i64, device: Device) = tch::Tensor::f_zeros([n], (tch::Kind::Float, device));
         fn from_floats(values: &[f32], device: Device) = tch::Tensor::f_from_slice(values).and_then(|t| t.f_to_device(device));
         fn from_integers(values: &[i64], device: Device) = tch::Tensor::f_from_slice(values).and_then(|t| t.f_to_device(device));

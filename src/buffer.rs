@@ -39,15 +39,22 @@ struct Storage {
 }
 
 /// The number of elements of a shape whose bytes fit the address space.
+///
+/// An empty axis does not excuse the others: with it left out they must fit too, so that any product over some of the
+/// axes does.
 pub(crate) fn elements(op: &'static str, shape: &[usize]) -> Result<usize> {
-    shape
+    let without_empty = shape
         .iter()
-        .try_fold(1_usize, |n, &axis| n.checked_mul(axis))
-        .filter(|&n| n <= isize::MAX as usize / size_of::<f32>())
-        .ok_or_else(|| Error::SizeOverflow {
+        .try_fold(1_usize, |n, &axis| n.checked_mul(axis.max(1)))
+        .filter(|&n| n <= isize::MAX as usize / size_of::<f32>());
+    match without_empty {
+        Some(_) if shape.contains(&0) => Ok(0),
+        Some(n) => Ok(n),
+        None => Err(Error::SizeOverflow {
             op,
             shape: shape.to_vec(),
-        })
+        }),
+    }
 }
 
 /// A vector with room for `n` values, or an error where memory has none.
@@ -381,6 +388,8 @@ mod tests {
             &[usize::MAX][..],
             &[usize::MAX, 2],
             &[1 << 33, 1 << 33],
+            &[0, usize::MAX, 2],
+            &[usize::MAX, 2, 0],
             &[isize::MAX as usize / 4 + 1],
         ] {
             assert!(

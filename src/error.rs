@@ -18,7 +18,7 @@ pub enum Error {
     NotLinked,
 
     /// No device could be selected; see [`runtime_status`](crate::runtime_status).
-    #[error("no device to compute on: {0}")]
+    #[error(transparent)]
     Unavailable(#[from] Refusal),
 
     /// A feature that exists on CUDA alone was asked for where the selected device is not CUDA.

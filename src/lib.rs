@@ -26,8 +26,8 @@
 //!
 //! # The house
 //!
-//! A module uses those below it and nothing above, but that an [`Error`] carries the [`Refusal`](runtime::Refusal) of
-//! `runtime`.
+//! A module uses those below it and nothing above, with two exceptions: an [`Error`] carries the
+//! [`Refusal`](runtime::Refusal) of `runtime`, and [`runtime::report`] tries to make a [`Buffer`].
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -36,7 +36,7 @@
 //! | [`ops`] | the operations, one family per file: `arithmetic`, `ordering`, `reduce`, `index`, `lookup`; the list of them |
 //! | `tape` | [`Tape`], [`Var`], [`Gradients`]; [`Op`], the door for operations of your own, and [`check_vjp`] for their tests. Knows no operation |
 //! | `buffer` | [`Buffer`]: shaped, immutable float32 on the selected device; the ways from and to `tch` |
-//! | [`runtime`] | which device, chosen once per process; determinism; the bytes that buffers hold |
+//! | [`runtime`] | which device, chosen once per process; determinism and float32 policy; memory; a report of it all, which `torchlean-doctor` prints |
 //! | `aten` | the one list of ATen calls in use, and its twin for a build without libtorch |
 //! | `sys` | `csrc/controls.cpp` as safe Rust: what libtorch can do and `tch` does not reach |
 //! | `binary32` | float32 by integer arithmetic ([`spec::Binary32`]), for the reference bodies |

@@ -600,3 +600,41 @@ fn square_roots_are_correctly_rounded() -> Result<()> {
     }
     Ok(())
 }
+
+/// Ours: in `tch` 0.24 a call that takes a scalar panics when libtorch refuses it, here for want of memory.
+#[test]
+fn an_allocation_that_fails_in_a_call_with_scalars_is_an_error() -> Result<()> {
+    need_device_or_ok!();
+    let asked = Buffer::full(&[1 << 50], 1.0);
+    assert!(matches!(asked, Err(Error::OutOfMemory { .. })), "{asked:?}");
+    assert_eq!(Buffer::scalar(1.0)?.scale(2.0)?.item()?, 2.0);
+    Ok(())
+}
+
+/// Ours: an empty axis beside axes whose product overflows was a shape, and panicked in the first operation on rows.
+#[test]
+fn an_empty_axis_does_not_excuse_axes_that_overflow() -> Result<()> {
+    need_device_or_ok!();
+    for shape in [
+        [0, usize::MAX, 2],
+        [usize::MAX, 2, 0],
+        [0, 1 << 62, 1 << 62],
+    ] {
+        for refused in [
+            Buffer::zeros(&shape),
+            Buffer::full(&shape, 1.0),
+            Buffer::from_slice(&[], &shape),
+            Buffer::zeros(&[0])?.reshape(&shape),
+        ] {
+            assert!(
+                matches!(refused, Err(Error::SizeOverflow { .. })),
+                "{shape:?}"
+            );
+        }
+    }
+    assert_eq!(
+        Buffer::zeros(&[0, 1 << 40])?.index_select(&[])?.shape(),
+        [0, 1 << 40]
+    );
+    Ok(())
+}
