@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 ///
 /// ```
 /// use torchlean::spec::Binary32;
-/// let tenth = Binary32::from(0.1_f32);
-/// assert_eq!(f32::from(tenth + tenth + tenth), 0.3_f32 + f32::EPSILON / 4.0);
+/// let sum = Binary32::from(0.1) + Binary32::from(0.7); // the float32 nearest to the exact sum
+/// assert_eq!(sum.to_bits(), 0x3f4c_cccd);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Binary32(Single);
