@@ -84,6 +84,19 @@
 //! }
 //! ```
 
+// Nothing that a user can do panics.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 mod aten;
 mod binary32;
 mod buffer;
