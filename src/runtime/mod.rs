@@ -3,6 +3,8 @@
 mod determinism;
 mod device;
 mod memory;
+pub(crate) mod parallel;
+mod path;
 
 pub use determinism::{DeterminismGuard, deterministic, deterministic_scope, set_deterministic};
 pub use device::{
@@ -10,6 +12,7 @@ pub use device::{
     require_cuda_device, require_native_runtime, runtime_status, select, visible_cuda_devices,
 };
 pub use memory::{Payload, payload};
+pub use path::{Path, instruction_set, path, with_instruction_set, with_path};
 
 pub(crate) use device::device;
 pub(crate) use memory::Counted;
