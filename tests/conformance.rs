@@ -9,19 +9,18 @@ use torchlean::DeviceKind;
 
 fn check(case: &Case, inputs: &Inputs) {
     let device = common::session();
-    for outcome in (case.run)(inputs).unwrap_or_else(|error| panic!("{}: {error}", case.op)) {
-        // On CUDA the order of additions is the SDK's: compared where no order can matter.
-        if outcome.adds && device == Some(DeviceKind::Cuda) && !inputs.dyadic {
-            continue;
+    common::in_every_form(|form| {
+        let outcomes = (case.run)(inputs);
+        for outcome in outcomes.unwrap_or_else(|error| panic!("{}, {form}: {error}", case.op)) {
+            // On CUDA the order of additions is the SDK's: compared where no order can matter.
+            if outcome.adds && device == Some(DeviceKind::Cuda) && !inputs.dyadic {
+                continue;
+            }
+            let n = inputs.a.len();
+            let what = format!("{}, {}, {n} elements, {form}", case.op, outcome.label);
+            common::assert_bits_eq(&what, &outcome.got, &outcome.want);
         }
-        let what = format!(
-            "{}, {}, {} elements",
-            case.op,
-            outcome.label,
-            inputs.a.len()
-        );
-        common::assert_bits_eq(&what, &outcome.got, &outcome.want);
-    }
+    });
 }
 
 #[test]
