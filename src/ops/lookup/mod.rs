@@ -20,6 +20,7 @@
 
 pub(crate) mod host;
 pub(crate) mod reference;
+pub(crate) mod slices;
 
 use super::index::{scatter, to_index};
 use crate::aten::Tensor;

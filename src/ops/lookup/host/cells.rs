@@ -1,5 +1,7 @@
 //! Where coordinates lie, and the entries there.
 
+use crate::ops::index::host::{Place, position};
+
 /// How many elements the passes take at a time: indices and weights stay in the first-level cache.
 pub(super) const BLOCK: usize = 256;
 
@@ -58,49 +60,9 @@ pub(super) fn flatten(
 ) {
     let n = selectors.len();
     let (cells, flat) = (&cells[..n], &mut flat[..n]);
-    let last = (count - 1) as f32;
     for k in 0..n {
-        let held = if selectors[k] > 0.0 {
-            selectors[k]
-        } else {
-            0.0
-        };
-        let held = if held < last { held } else { last };
-        // SAFETY: `held` is no NaN and lies in 0 ..= 2^24.
-        let layer = unsafe { held.to_int_unchecked::<i32>() } as u32;
+        let layer = position(selectors[k], count);
         flat[k] = u64::from(layer) * u64::from(width as u32) + u64::from(cells[k]);
-    }
-}
-
-/// An index into a table, in as many bits as it needs.
-pub(super) trait Place: Copy + Default {
-    fn get(self) -> usize;
-
-    /// The next place where `step` says so, else this one.
-    fn after(self, step: bool) -> Self;
-}
-
-impl Place for u32 {
-    #[inline(always)]
-    fn get(self) -> usize {
-        self as usize
-    }
-
-    #[inline(always)]
-    fn after(self, step: bool) -> Self {
-        self + u32::from(step)
-    }
-}
-
-impl Place for u64 {
-    #[inline(always)]
-    fn get(self) -> usize {
-        self as usize
-    }
-
-    #[inline(always)]
-    fn after(self, step: bool) -> Self {
-        self + u64::from(step)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The values.
 
 use super::Lookup;
-use super::cells::{Axis, BLOCK, LANES, Place, flatten, interpolate, load, locate};
+use super::cells::{Axis, BLOCK, LANES, flatten, interpolate, load, locate};
 use crate::error::Result;
+use crate::ops::index::host::Place;
 use crate::runtime;
 use crate::runtime::parallel::{parallel_each, piece};
 use crate::simd::{InstructionSet, compiled_for_each_set};

@@ -7,8 +7,9 @@
 //! upper entry is the last one, with `gm` a zero or, beside a NaN in `g0`, a NaN) without a case of its own.
 
 use super::Lookup;
-use super::cells::{Axis, BLOCK, LANES, Place, flatten, load, locate};
+use super::cells::{Axis, BLOCK, LANES, flatten, load, locate};
 use crate::error::{Error, Result};
+use crate::ops::index::host::Place;
 use crate::runtime;
 use crate::runtime::parallel::{parallel_each, piece};
 use crate::simd::{InstructionSet, compiled_for_each_set};
