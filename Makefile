@@ -50,7 +50,7 @@ test-unlinked: ## the tests of a build without libtorch: needs no SDK and no C++
 
 test-downstream: have-sdk ## a crate outside this repository that depends on it links, starts and finds its device
 	scripts/test-downstream.sh
-	test ! -d .libtorch/cuda || LIBTORCH=$(CURDIR)/.libtorch/cuda scripts/test-downstream.sh
+	test ! -d .libtorch/cuda || env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda scripts/test-downstream.sh
 
 test-cuda-sdk: ## the device selection with a CUDA SDK and no visible device
 	env -u LIBTORCH -u LIBTORCH_USE_PYTORCH -u TORCHLEAN_TORCH_INDEX_URL scripts/libtorch.sh cuda
@@ -60,8 +60,8 @@ test-cuda-sdk: ## the device selection with a CUDA SDK and no visible device
 exhaustive: have-sdk ## floor, positions and lookups over all 2^32 bit patterns (an hour or two)
 	cargo test --release --test exhaustive -- --ignored --nocapture
 
-soak: have-sdk ## threads, memory and random calls for a long time
-	cargo test --release --test soak -- --ignored --nocapture
+soak: have-sdk ## eight threads for minutes, a million tapes, two million random calls
+	TORCHLEAN_STRESS=100 cargo test --release --test stress -- --nocapture
 
 have-sdk:
 	@$(lay-out)

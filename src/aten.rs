@@ -218,6 +218,8 @@ aten! {
     }
     constructors {
         fn full(n: i64, value: f32, device: Device) = tch::Tensor::f_empty([n], (tch::Kind::Float, device)).map(Tensor).and_then(|t| with_scalars!(atg_fill_(&t; value)));
+        /// Of any bits.
+        fn empty(n: i64, device: Device) = tch::Tensor::f_empty([n], (tch::Kind::Float, device));
         fn zeros(n: i64, device: Device) = tch::Tensor::f_zeros([n], (tch::Kind::Float, device));
         fn from_floats(values: &[f32], device: Device) = tch::Tensor::f_from_slice(values).and_then(|t| t.f_to_device(device));
         fn from_integers(values: &[i64], device: Device) = tch::Tensor::f_from_slice(values).and_then(|t| t.f_to_device(device));
@@ -234,16 +236,28 @@ impl Tensor {
             .map_err(|error| failure("add_", error))
     }
 
-    /// The floats of a flat, contiguous tensor on the host.
-    pub(crate) fn host_slice(&self) -> &[f32] {
+    /// The `n` floats of a flat, contiguous tensor on the host.
+    pub(crate) fn host_slice(&self, n: usize) -> &[f32] {
         debug_assert!(self.0.device() == Device::Cpu && self.0.is_contiguous());
-        let n = self.0.numel();
+        debug_assert_eq!(self.0.numel(), n);
         if n == 0 {
             return &[]; // its data pointer is null
         }
         // SAFETY: a contiguous float32 tensor on the host holds `n` floats at its data pointer, and nothing writes
         // them while a shared reference to the only owner of the memory lives.
         unsafe { std::slice::from_raw_parts(self.0.data_ptr().cast::<f32>(), n) }
+    }
+
+    /// The `n` floats of such a tensor, for its only owner; those of a new one have any bits.
+    pub(crate) fn host_slice_mut(&mut self, n: usize) -> &mut [f32] {
+        debug_assert!(self.0.device() == Device::Cpu && self.0.is_contiguous());
+        debug_assert_eq!(self.0.numel(), n);
+        if n == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above, and `&mut self` is the only way to the memory. It comes from a foreign allocator, so
+        // what was not written yet is some float.
+        unsafe { std::slice::from_raw_parts_mut(self.0.data_ptr().cast::<f32>(), n) }
     }
 
     pub(crate) fn is_cuda(&self) -> bool {
@@ -293,7 +307,11 @@ impl Tensor {
         match *self {}
     }
 
-    pub(crate) fn host_slice(&self) -> &[f32] {
+    pub(crate) fn host_slice(&self, _: usize) -> &[f32] {
+        match *self {}
+    }
+
+    pub(crate) fn host_slice_mut(&mut self, _: usize) -> &mut [f32] {
         match *self {}
     }
 
@@ -303,6 +321,14 @@ impl Tensor {
 }
 
 /// The shape of a tensor that a buffer could hold, or the first reason why it could not.
+/// How many threads libtorch uses inside an operation.
+pub(crate) fn threads() -> usize {
+    #[cfg(feature = "libtorch")]
+    return usize::try_from(tch::get_num_threads()).map_or(1, |n| n.max(1));
+    #[cfg(not(feature = "libtorch"))]
+    1
+}
+
 #[cfg(feature = "libtorch")]
 fn check_foreign(op: &'static str, tensor: &tch::Tensor, device: Device) -> Result<Vec<usize>> {
     let refuse = |expected: String, found: String, remedy| Error::UnsupportedTensor {

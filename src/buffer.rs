@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::aten::Tensor;
+use crate::aten::{Device, Tensor};
 use crate::error::{Error, Result};
-use crate::runtime::{self, Counted, DeviceKind};
+use crate::runtime::{self, Counted, DeviceKind, Path};
 
 /// An immutable, shaped block of float32 values on the selected device.
 ///
@@ -36,6 +36,38 @@ pub struct Buffer {
 struct Storage {
     tensor: Tensor,
     _counted: Counted,
+}
+
+/// A result on the host that a kernel is to write, every element of it.
+pub(crate) struct Unwritten {
+    tensor: Tensor,
+    shape: Arc<[usize]>,
+}
+
+impl Unwritten {
+    /// With a buffer's shape.
+    pub(crate) fn like(buffer: &Buffer) -> Result<Unwritten> {
+        Unwritten::new(Arc::clone(&buffer.shape))
+    }
+
+    /// With a shape that was checked.
+    pub(crate) fn new(shape: impl Into<Arc<[usize]>>) -> Result<Unwritten> {
+        let shape = shape.into();
+        let n: usize = shape.iter().product();
+        let tensor = Tensor::empty(n as i64, Device::Cpu)?;
+        Ok(Unwritten { tensor, shape })
+    }
+
+    /// Where the kernel writes.
+    pub(crate) fn slice(&mut self) -> &mut [f32] {
+        let n = self.shape.iter().product();
+        self.tensor.host_slice_mut(n)
+    }
+
+    /// The buffer, once written.
+    pub(crate) fn written(self) -> Buffer {
+        Buffer::new(self.tensor, self.shape)
+    }
 }
 
 /// The number of elements of a shape whose bytes fit the address space.
@@ -84,6 +116,16 @@ impl Buffer {
     /// A result with this buffer's shape.
     pub(crate) fn like(&self, tensor: Tensor) -> Buffer {
         Buffer::new(tensor, Arc::clone(&self.shape))
+    }
+
+    /// Whether this thread computes on this buffer with the host's own kernels.
+    pub(crate) fn fused(&self) -> bool {
+        runtime::path() == Path::Fused && !self.tensor().is_cuda()
+    }
+
+    /// The values of a buffer on the host.
+    pub(crate) fn host_slice(&self) -> &[f32] {
+        self.tensor().host_slice(self.len())
     }
 
     /// The flat tensor.
@@ -226,12 +268,9 @@ impl Buffer {
 
     fn with_host_slice(&self, f: impl FnOnce(&[f32])) -> Result<()> {
         if self.tensor().is_cuda() {
-            f(self
-                .tensor()
-                .to_device(crate::aten::Device::Cpu)?
-                .host_slice());
+            f(self.tensor().to_device(Device::Cpu)?.host_slice(self.len()));
         } else {
-            f(self.tensor().host_slice());
+            f(self.host_slice());
         }
         Ok(())
     }

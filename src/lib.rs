@@ -69,6 +69,7 @@
 //! | `libtorch` (default) | links libtorch 2.11.0 through `tch` 0.24, which is re-exported |
 //! | `cuda` | makes the test suite fail where the selected device is not CUDA; it changes nothing in the library |
 //! | `download-libtorch` | lets torch-sys download an SDK at build time |
+//! | `doc-only` | builds this documentation without an SDK, for docs.rs; nothing built with it can be linked |
 //!
 //! Without `libtorch` the crate needs no SDK and no C++ compiler: [`spec`] and [`Grid`] work, the rest type-checks and
 //! answers [`Error::NotLinked`], and only the conversions to and from `tch` are missing.
@@ -102,8 +103,10 @@ mod binary32;
 mod buffer;
 mod error;
 mod grid;
+pub mod host;
 pub mod ops;
 pub mod runtime;
+mod simd;
 pub mod spec;
 mod sys;
 mod tape;

@@ -2,11 +2,13 @@
 //!
 //! Every C function returns 0, or 1 with a message left in `torchlean_last_error`.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 
 #[cfg(feature = "libtorch")]
 mod ffi {
-    use std::ffi::{c_char, c_int};
+    use std::ffi::{c_char, c_int, c_void};
 
     use super::{CudaIdentity, CudaMemory};
 
@@ -23,6 +25,13 @@ mod ffi {
         pub fn torchlean_cuda_empty_cache() -> c_int;
         pub fn torchlean_cuda_memory_fraction(device: i64, out: *mut f64) -> c_int;
         pub fn torchlean_cuda_set_memory_fraction(device: i64, fraction: f64) -> c_int;
+        pub fn torchlean_parallel_for(
+            begin: i64,
+            end: i64,
+            grain: i64,
+            body: extern "C" fn(context: *mut c_void, begin: i64, end: i64),
+            context: *mut c_void,
+        ) -> c_int;
     }
 }
 
@@ -158,4 +167,56 @@ controls! {
             ffi::torchlean_cuda_set_memory_fraction(device as i64, fraction)
         })
     }
+}
+
+/// Runs `body` on pieces of `0..n` on libtorch's threads; a panic in it goes on in the caller.
+#[cfg(feature = "libtorch")]
+pub(crate) fn parallel_for(
+    n: usize,
+    grain: usize,
+    body: &(dyn Fn(Range<usize>) + Sync),
+) -> Result<()> {
+    use std::any::Any;
+    use std::ffi::c_void;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::{Mutex, PoisonError};
+
+    struct Context<'a> {
+        body: &'a (dyn Fn(Range<usize>) + Sync),
+        panic: Mutex<Option<Box<dyn Any + Send>>>,
+    }
+
+    extern "C" fn piece(context: *mut c_void, begin: i64, end: i64) {
+        // SAFETY: `context` is the `Context` below, which outlives the loop and is `Sync`.
+        let context = unsafe { &*context.cast::<Context<'_>>() };
+        let run = AssertUnwindSafe(|| (context.body)(begin as usize..end as usize));
+        if let Err(payload) = catch_unwind(run) {
+            let mut panic = context.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            *panic = Some(payload);
+        }
+    }
+
+    let context = Context {
+        body,
+        panic: Mutex::new(None),
+    };
+    let pointer = (&raw const context).cast_mut().cast();
+    // SAFETY: `piece` does not unwind and takes what `pointer` points to; the call returns when every piece has run.
+    let status = unsafe { ffi::torchlean_parallel_for(0, n as i64, grain as i64, piece, pointer) };
+    let panic = context.panic.into_inner();
+    if let Some(payload) = panic.unwrap_or_else(PoisonError::into_inner) {
+        resume_unwind(payload);
+    }
+    check("parallel_for", status)
+}
+
+/// Not linked: there is one thread, so this is not reached.
+#[cfg(not(feature = "libtorch"))]
+pub(crate) fn parallel_for(
+    n: usize,
+    _grain: usize,
+    body: &(dyn Fn(Range<usize>) + Sync),
+) -> Result<()> {
+    body(0..n);
+    Ok(())
 }

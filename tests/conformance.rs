@@ -9,19 +9,18 @@ use torchlean::DeviceKind;
 
 fn check(case: &Case, inputs: &Inputs) {
     let device = common::session();
-    for outcome in (case.run)(inputs).unwrap_or_else(|error| panic!("{}: {error}", case.op)) {
-        // On CUDA the order of additions is the SDK's: compared where no order can matter.
-        if outcome.adds && device == Some(DeviceKind::Cuda) && !inputs.dyadic {
-            continue;
+    common::in_every_form(|form| {
+        let outcomes = (case.run)(inputs);
+        for outcome in outcomes.unwrap_or_else(|error| panic!("{}, {form}: {error}", case.op)) {
+            // On CUDA the order of additions is the SDK's: compared where no order can matter.
+            if outcome.adds && device == Some(DeviceKind::Cuda) && !inputs.dyadic {
+                continue;
+            }
+            let n = inputs.a.len();
+            let what = format!("{}, {}, {n} elements, {form}", case.op, outcome.label);
+            common::assert_bits_eq(&what, &outcome.got, &outcome.want);
         }
-        let what = format!(
-            "{}, {}, {} elements",
-            case.op,
-            outcome.label,
-            inputs.a.len()
-        );
-        common::assert_bits_eq(&what, &outcome.got, &outcome.want);
-    }
+    });
 }
 
 #[test]
@@ -52,6 +51,51 @@ fn dyadic_values_at_every_length() {
     for case in cases() {
         for &n in LENGTHS {
             check(&case, &data::dyadic_inputs(n as u64, n));
+        }
+    }
+}
+
+/// The kernels on slices that start at odd offsets: loads and stores must not care.
+#[test]
+fn slices_at_every_offset() {
+    use torchlean::{host, spec};
+    for offset in 0..16 {
+        for (n, shift) in [0, 1, 5, 8, 100, 255, 256, 257, 530].into_iter().zip(0..) {
+            let padded = data::edge_inputs(n + offset, shift);
+            let (u, g) = (&padded.coords[offset..], &padded.g[offset..]);
+            let layers = &padded.layers[offset..];
+            let entries = data::edge_inputs(40, shift).table;
+            let (table, width) = (&entries[offset % 4..][..8], 4);
+            let mut room = vec![f32::NAN; n + offset];
+            let out = &mut room[offset..];
+            let same = common::assert_bits_eq;
+            common::in_every_form(|form| {
+                let what = |op| format!("{op}, {n} elements from {offset}, {form}");
+                host::table_lookup(table, u, out).unwrap();
+                same(
+                    &what("table_lookup"),
+                    out,
+                    &spec::table_lookup(table, u).unwrap(),
+                );
+                host::layered_table_lookup(table, width, u, layers, out).unwrap();
+                let want = spec::layered_table_lookup(table, width, u, layers).unwrap();
+                same(&what("layered_table_lookup"), out, &want);
+                host::gather_at(table, u, out).unwrap();
+                same(&what("gather_at"), out, &spec::gather_at(table, u).unwrap());
+                let mut sums = [f32::NAN; 8];
+                host::scatter_add_at(u, g, &mut sums).unwrap();
+                let want = spec::scatter_add_at(8, u, g).unwrap();
+                same(&what("scatter_add_at"), &sums, &want);
+                host::table_lookup_vjp(table, u, g, Some(&mut sums), Some(out)).unwrap();
+                let want = spec::table_lookup_vjp(table, u, g).unwrap();
+                same(&what("d_table"), &sums, &want.0);
+                same(&what("d_coords"), out, &want.1);
+                let both = (Some(&mut sums[..]), Some(&mut out[..]));
+                host::layered_table_lookup_vjp(table, width, u, layers, g, both.0, both.1).unwrap();
+                let want = spec::layered_table_lookup_vjp(table, width, u, layers, g).unwrap();
+                same(&what("layered d_table"), &sums, &want.0);
+                same(&what("layered d_coords"), out, &want.1);
+            });
         }
     }
 }

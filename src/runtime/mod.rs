@@ -7,6 +7,8 @@
 mod determinism;
 mod device;
 mod memory;
+pub(crate) mod parallel;
+mod path;
 mod policy;
 mod report;
 
@@ -20,6 +22,7 @@ pub use memory::{
     DeviceMemory, Payload, device_memory, empty_cache, memory_report, payload, reset_peak,
     set_memory_fraction,
 };
+pub use path::{Path, instruction_set, path, with_instruction_set, with_path};
 pub use policy::{Float32Policy, float32_policy, set_float32_policy};
 pub use report::{Report, report};
 

@@ -7,6 +7,8 @@ pub mod data;
 
 use std::sync::Once;
 
+use torchlean::host::InstructionSet;
+use torchlean::runtime::Path;
 use torchlean::{DeviceKind, Error, RuntimeStatus, device_kind, runtime, runtime_status};
 
 fn required(variable: &str) -> bool {
@@ -68,6 +70,17 @@ pub fn session() -> Option<DeviceKind> {
             );
             None
         }
+    }
+}
+
+/// Runs a test in every form that this machine has: composed, and fused for each instruction set.
+pub fn in_every_form(mut test: impl FnMut(&str)) {
+    runtime::with_path(Path::Composed, || test("composed"));
+    for &set in InstructionSet::available() {
+        let name = format!("fused for {set}");
+        runtime::with_path(Path::Fused, || {
+            runtime::with_instruction_set(set, || test(&name));
+        });
     }
 }
 

@@ -12,10 +12,12 @@
 //! On the host both scatters add in the order of the source, starting from what is there (+0.0 for
 //! `scatter_add_at`). On CUDA they are the SDK's `index_add_`, repeatable from run to run with determinism on.
 
+pub(crate) mod host;
 pub(crate) mod reference;
+pub(crate) mod slices;
 
 use crate::aten::Tensor;
-use crate::buffer::{Buffer, elements, same_shape};
+use crate::buffer::{Buffer, Unwritten, elements, same_shape};
 use crate::error::{Error, Result};
 use crate::runtime;
 use crate::tape::{Tape, Var};
@@ -46,8 +48,13 @@ impl Buffer {
     /// ```
     pub fn gather_at(&self, positions: &Buffer) -> Result<Buffer> {
         let size = table_size("gather_at", self)?;
-        let index = to_index(positions.tensor(), size)?;
-        Ok(positions.like(self.tensor().index_select(&index)?))
+        if !positions.fused() {
+            let index = to_index(positions.tensor(), size)?;
+            return Ok(positions.like(self.tensor().index_select(&index)?));
+        }
+        let mut out = Unwritten::like(positions)?;
+        host::gather(self.host_slice(), positions.host_slice(), out.slice())?;
+        Ok(out.written())
     }
 
     /// Zeros of `size`, with each value added at its position; rank 1.
@@ -82,8 +89,14 @@ impl Buffer {
         }
         elements(op, &[size])?;
         same_shape(op, positions, values)?;
-        let index = to_index(positions.tensor(), size)?;
-        Ok(Buffer::new(scatter(size, &index, values.tensor())?, [size]))
+        if !positions.fused() {
+            let index = to_index(positions.tensor(), size)?;
+            return Ok(Buffer::new(scatter(size, &index, values.tensor())?, [size]));
+        }
+        let mut sums = Unwritten::new([size])?;
+        sums.slice().fill(0.0);
+        host::scatter_add(positions.host_slice(), values.host_slice(), sums.slice());
+        Ok(sums.written())
     }
 
     /// The rows of the first axis that `indices` name, in that order: shape `[indices.len(), rest ..]`.

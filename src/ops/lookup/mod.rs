@@ -18,11 +18,13 @@
 //! `gm = g * w` and `g0 = g - gm`, `scatter_add_at(W, i, g0) + scatter_add_at(W, j, gm)`, in that order. They recompute
 //! steps 1 to 6 from the table and the coordinates, which the tape holds anyway: nothing is saved.
 
+pub(crate) mod host;
 pub(crate) mod reference;
+pub(crate) mod slices;
 
 use super::index::{scatter, to_index};
 use crate::aten::Tensor;
-use crate::buffer::{Buffer, same_shape};
+use crate::buffer::{Buffer, Unwritten, same_shape};
 use crate::error::{Error, Result};
 use crate::tape::{Tape, Var, VjpArgs};
 
@@ -68,7 +70,7 @@ impl Buffer {
     /// ```
     pub fn table_lookup(&self, coords: &Buffer) -> Result<Buffer> {
         let table = Table::plain("table_lookup", self)?;
-        composed(&table, coords)
+        forward(&table, coords)
     }
 
     /// As [`table_lookup`](Buffer::table_lookup), with a layer of the table chosen per coordinate; `self` is the
@@ -94,7 +96,7 @@ impl Buffer {
     /// ```
     pub fn layered_table_lookup(&self, coords: &Buffer, layers: &Buffer) -> Result<Buffer> {
         let table = Table::layered("layered_table_lookup", self, coords, layers)?;
-        composed(&table, coords)
+        forward(&table, coords)
     }
 }
 
@@ -170,6 +172,19 @@ impl<'a> Table<'a> {
         (self.width - 1) as f32
     }
 
+    /// The lookup as the host's kernels take it.
+    fn on_host<'b>(&'b self, coords: &'b Buffer) -> host::Lookup<'b> {
+        host::Lookup {
+            table: self.values.host_slice(),
+            width: self.width,
+            coords: coords.host_slice(),
+            layers: self
+                .layers
+                .as_ref()
+                .map(|layers| layers.selectors.host_slice()),
+        }
+    }
+
     /// The flat place of an entry of each element's own layer.
     fn flat(&self, index: &Tensor) -> Result<Tensor> {
         let column = to_index(index, self.width)?;
@@ -181,6 +196,40 @@ impl<'a> Table<'a> {
             }
         }
     }
+}
+
+/// The one place where the forward's form is chosen.
+fn forward(table: &Table<'_>, coords: &Buffer) -> Result<Buffer> {
+    if !coords.fused() {
+        return composed(table, coords);
+    }
+    let lookup = table.on_host(coords);
+    let mut out = Unwritten::like(coords)?;
+    host::forward(&lookup, out.slice())?;
+    Ok(out.written())
+}
+
+/// The one place where the gradients' form is chosen: of the table, and of the coordinates, where they are needed.
+fn gradients(
+    table: &Table<'_>,
+    coords: &Buffer,
+    g: &Buffer,
+    needs: [bool; 2],
+) -> Result<[Option<Buffer>; 2]> {
+    if !coords.fused() {
+        return composed_vjp(table, coords, g, needs);
+    }
+    let lookup = table.on_host(coords);
+    let mut d_table = needs[0]
+        .then(|| Unwritten::like(table.values))
+        .transpose()?;
+    let mut d_coords = needs[1].then(|| Unwritten::like(coords)).transpose()?;
+    let into = host::Gradients {
+        table: d_table.as_mut().map(Unwritten::slice),
+        coords: d_coords.as_mut().map(Unwritten::slice),
+    };
+    host::vjp(&lookup, g.host_slice(), into)?;
+    Ok([d_table, d_coords].map(|gradient| gradient.map(Unwritten::written)))
 }
 
 /// Steps 1 to 4: where each coordinate lies.
@@ -283,5 +332,5 @@ impl Tape {
 
 fn vjp(table: &Table<'_>, args: &VjpArgs<'_>) -> Result<Vec<Option<Buffer>>> {
     let needs = [args.needs(0), args.needs(1)];
-    Ok(composed_vjp(table, args.input(1)?, args.cotangent(), needs)?.into())
+    Ok(gradients(table, args.input(1)?, args.cotangent(), needs)?.into())
 }

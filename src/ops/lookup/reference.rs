@@ -170,7 +170,7 @@ pub fn layered_table_lookup_vjp(
 }
 
 /// How many layers of `width` a slice has.
-fn layer_count(op: &'static str, table: &[f32], width: usize) -> Result<usize> {
+pub(super) fn layer_count(op: &'static str, table: &[f32], width: usize) -> Result<usize> {
     check_axis(op, "width", width)?;
     if !table.len().is_multiple_of(width) {
         let expected = format!("a table of whole layers of width {width}");

@@ -1,0 +1,189 @@
+//! The fused forms on the host: positions become places a block at a time, then the table is read or added to.
+
+use crate::error::Result;
+use crate::runtime;
+use crate::runtime::parallel::{parallel_each, piece};
+use crate::simd::compiled_for_each_set;
+
+/// How many positions are converted at a time: their places stay in the first-level cache.
+const BLOCK: usize = 256;
+
+/// Elements below which a second thread costs more than it brings.
+const GRAIN: usize = 32 * 1024;
+
+/// An index into a table, in as many bits as it needs.
+pub(crate) trait Place: Copy + Default {
+    /// The index.
+    fn get(self) -> usize;
+
+    /// The next place where `step` says so, else this one.
+    fn after(self, step: bool) -> Self;
+}
+
+macro_rules! places {
+    ($($bits:ident)*) => {$(
+        impl Place for $bits {
+            #[inline(always)]
+            fn get(self) -> usize {
+                self as usize
+            }
+
+            #[inline(always)]
+            fn after(self, step: bool) -> Self {
+                self + $bits::from(step)
+            }
+        }
+    )*};
+}
+places!(u32 u64);
+
+/// `position` for sizes up to 2^24, whose last place is a float: one clamp does for both.
+#[inline(always)]
+pub(crate) fn position(p: f32, size: usize) -> u32 {
+    let last = (size - 1) as f32;
+    let held = if p > 0.0 { p } else { 0.0 }; // NaN too
+    let held = if held < last { held } else { last };
+    // SAFETY: `held` is no NaN and lies in 0 ..= 2^24.
+    let place = unsafe { held.to_int_unchecked::<i32>() };
+    place as u32
+}
+
+/// `position` for any size: the conversion saturates, and takes NaN to 0.
+#[inline(always)]
+fn position_in_large(p: f32, size: usize) -> u64 {
+    (p as u64).min(size as u64 - 1)
+}
+
+/// Whether [`position`] does.
+fn is_small(size: usize) -> bool {
+    size <= 1 << 24
+}
+
+/// `table[position(p)]` for every position; the table has at least one entry.
+///
+/// # Errors
+/// libtorch's, where its threads cannot be had.
+pub(crate) fn gather(table: &[f32], positions: &[f32], out: &mut [f32]) -> Result<()> {
+    let set = runtime::instruction_set();
+    let small = is_small(table.len());
+    let length = piece(out.len(), GRAIN, BLOCK);
+    if length >= out.len() {
+        gather_here(set, table, positions, out, small);
+        return Ok(());
+    }
+    let pieces = positions.chunks(length).zip(out.chunks_mut(length));
+    parallel_each(pieces, |(positions, out)| {
+        gather_here(set, table, positions, out, small);
+    })
+}
+
+compiled_for_each_set! {
+    fn gather_here(table: &[f32], positions: &[f32], out: &mut [f32], small: bool) {
+        for (positions, out) in positions.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
+            // SAFETY: a position is below the size it is made for.
+            unsafe {
+                if small {
+                    read(table, positions.iter().map(|&p| position(p, table.len())), out);
+                } else {
+                    read(table, positions.iter().map(|&p| position_in_large(p, table.len())), out);
+                }
+            }
+        }
+    }
+}
+
+/// The entries at up to a block of places.
+///
+/// # Safety
+/// Every place is below `table.len()`.
+#[inline(always)]
+unsafe fn read<P: Place>(table: &[f32], places: impl Iterator<Item = P>, out: &mut [f32]) {
+    let mut block = [P::default(); BLOCK];
+    for (slot, place) in block.iter_mut().zip(places) {
+        *slot = place;
+    }
+    for (out, place) in out.iter_mut().zip(&block) {
+        // SAFETY: the caller's promise.
+        *out = unsafe { *table.get_unchecked(place.get()) };
+    }
+}
+
+/// Adds each value at its position, in order; there is at least one sum. One thread: the order is fixed.
+pub(crate) fn scatter_add(positions: &[f32], values: &[f32], sums: &mut [f32]) {
+    let small = is_small(sums.len());
+    scatter_add_here(runtime::instruction_set(), positions, values, sums, small);
+}
+
+compiled_for_each_set! {
+    fn scatter_add_here(positions: &[f32], values: &[f32], sums: &mut [f32], small: bool) {
+        let size = sums.len();
+        for (positions, values) in positions.chunks(BLOCK).zip(values.chunks(BLOCK)) {
+            // SAFETY: a position is below the size it is made for.
+            unsafe {
+                if small {
+                    add(positions.iter().map(|&p| position(p, size)), values, sums);
+                } else {
+                    add(positions.iter().map(|&p| position_in_large(p, size)), values, sums);
+                }
+            }
+        }
+    }
+}
+
+/// Adds values at up to a block of places.
+///
+/// # Safety
+/// Every place is below `sums.len()`.
+#[inline(always)]
+unsafe fn add<P: Place>(places: impl Iterator<Item = P>, values: &[f32], sums: &mut [f32]) {
+    let mut block = [P::default(); BLOCK];
+    for (slot, place) in block.iter_mut().zip(places) {
+        *slot = place;
+    }
+    for (value, place) in values.iter().zip(&block) {
+        // SAFETY: the caller's promise.
+        let sum = unsafe { sums.get_unchecked_mut(place.get()) };
+        *sum += value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reference;
+    use super::*;
+
+    /// Above 2^24 a float clamp to `size - 1` is off by one: 16777220 rounds past the end, 16777217 is never reached.
+    #[test]
+    fn positions_are_the_references_at_every_size() {
+        let values = [
+            0.0,
+            -0.0,
+            1e-45,
+            0.99,
+            2.99,
+            -0.5,
+            16_777_215.0,
+            16_777_216.0,
+            16_777_218.0,
+            16_777_220.0,
+            9.223_372e18,
+            -9.223_372e18,
+            1e30,
+            -1e30,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+        ];
+        for p in values {
+            for size in [1, 2, 3, 1000, (1 << 24) - 1, 1 << 24] {
+                let want = reference::position(p.into(), size);
+                assert_eq!(position(p, size).get(), want, "{p} of {size}");
+                assert_eq!(position_in_large(p, size).get(), want, "{p} of {size}");
+            }
+            for size in [(1 << 24) + 1, 16_777_218, 16_777_220, 1 << 33] {
+                let want = reference::position(p.into(), size);
+                assert_eq!(position_in_large(p, size).get(), want, "{p} of {size}");
+            }
+        }
+    }
+}

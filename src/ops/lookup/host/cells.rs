@@ -1,0 +1,125 @@
+//! Where coordinates lie, and the entries there.
+
+use crate::ops::index::host::{Place, position};
+
+/// How many elements the passes take at a time: indices and weights stay in the first-level cache.
+pub(super) const BLOCK: usize = 256;
+
+/// How many elements a step of the second pass takes.
+pub(super) const LANES: usize = 8;
+
+/// A table's axis in coordinates.
+#[derive(Clone, Copy)]
+pub(super) struct Axis {
+    /// W - 1: exact, as widths go to 2^24.
+    pub(super) last: f32,
+    /// The last cell that has two entries: W - 2, or 0 where there is but one entry.
+    cell: f32,
+}
+
+impl Axis {
+    pub(super) fn new(width: usize) -> Axis {
+        Axis {
+            last: (width - 1) as f32,
+            cell: width.saturating_sub(2) as f32,
+        }
+    }
+}
+
+/// Steps 1 to 4: the cell of each coordinate, at most W - 2, and the weight of its upper entry.
+///
+/// At and past the last entry the weight is 1, which it is nowhere else: there [`interpolate`] makes both entries the last
+/// one. A NaN coordinate has cell 0 and weight NaN.
+#[inline(always)]
+pub(super) fn locate(axis: Axis, coords: &[f32], cells: &mut [u32], weights: &mut [f32]) {
+    let n = coords.len();
+    let (cells, weights) = (&mut cells[..n], &mut weights[..n]);
+    // Written so that each choice is one `maxps` or `minps`, which return the second operand for NaN.
+    for k in 0..n {
+        let u = coords[k];
+        let held = if u > 0.0 { u } else { 0.0 };
+        let held = if held < axis.cell { held } else { axis.cell };
+        // SAFETY: `held` is no NaN and lies in 0 ..= 2^24.
+        let cell = unsafe { held.to_int_unchecked::<i32>() };
+        // The sign is cleared for -0.0, of which the floor would be -0.0 and the weight +0.0.
+        let c = (if 0.0 > u { 0.0 } else { u }).abs();
+        let c = if axis.last < c { axis.last } else { c };
+        cells[k] = cell as u32;
+        weights[k] = c - cell as f32;
+    }
+}
+
+/// `position(layer, count) * width + cell`, in 64 bits: it may exceed what 32 hold.
+#[inline(always)]
+pub(super) fn flatten(
+    selectors: &[f32],
+    count: usize,
+    width: usize,
+    cells: &[u32],
+    flat: &mut [u64],
+) {
+    let n = selectors.len();
+    let (cells, flat) = (&cells[..n], &mut flat[..n]);
+    for k in 0..n {
+        let layer = position(selectors[k], count);
+        flat[k] = u64::from(layer) * u64::from(width as u32) + u64::from(cells[k]);
+    }
+}
+
+/// Step 5 for some cells: the lower and the upper entries. With `PAIR` false (W = 1) they are the same.
+///
+/// # Safety
+/// Every place is below `table.len()`, and with `PAIR` true below `table.len() - 1`.
+#[inline(always)]
+pub(super) unsafe fn load<P: Place, const PAIR: bool>(
+    table: &[f32],
+    places: &[P; LANES],
+) -> ([f32; LANES], [f32; LANES]) {
+    let (mut lower, mut upper) = ([0.0; LANES], [0.0; LANES]);
+    if !PAIR {
+        for k in 0..LANES {
+            // SAFETY: the caller's promise.
+            lower[k] = unsafe { *table.get_unchecked(places[k].get()) };
+        }
+        return (lower, lower);
+    }
+    #[cfg(target_arch = "x86_64")]
+    for k in (0..LANES).step_by(4) {
+        use std::arch::x86_64::{
+            _mm_castpd_ps, _mm_load_sd, _mm_loadh_pd, _mm_shuffle_ps, _mm_storeu_ps,
+        };
+        // SAFETY: SSE2 is part of x86-64. Each load reads the 8 bytes of two neighbouring entries, which the caller
+        // promised to be there; it needs no alignment. The stores fill four of the lanes.
+        unsafe {
+            let pair = |k: usize| table.as_ptr().add(places[k].get()).cast::<f64>();
+            let first = _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(pair(k)), pair(k + 1)));
+            let second = _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(pair(k + 2)), pair(k + 3)));
+            _mm_storeu_ps(
+                lower[k..].as_mut_ptr(),
+                _mm_shuffle_ps(first, second, 0b10_00_10_00),
+            );
+            _mm_storeu_ps(
+                upper[k..].as_mut_ptr(),
+                _mm_shuffle_ps(first, second, 0b11_01_11_01),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for k in 0..LANES {
+        // SAFETY: the caller's promise.
+        unsafe {
+            lower[k] = *table.get_unchecked(places[k].get());
+            upper[k] = *table.get_unchecked(places[k].get() + 1);
+        }
+    }
+    (lower, upper)
+}
+
+/// Steps 6 to 8, and before them the end of the axis: a weight of 1 makes both entries the last.
+#[inline(always)]
+pub(super) fn interpolate(lower: f32, upper: f32, w: f32) -> f32 {
+    let v0 = if w == 1.0 { upper } else { lower };
+    let d = upper - v0; // 6
+    let m = d * w; // 7: at the end d is +0.0 or NaN, and so is m whether w is 0 or 1
+    v0 + m // 8
+}
