@@ -32,23 +32,26 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`spec`] | what every operation means, on slices and in integer arithmetic: the reference bodies of `ops`, gathered under one name |
+//! | [`host`] | the fused kernels on slices, gathered likewise; they need no libtorch |
 //! | `grid` | [`Grid`]: physical values to grid coordinates, in float64 |
 //! | [`ops`] | the operations, one family per file: `arithmetic`, `ordering`, `reduce`, `index`, `lookup`; the list of them |
 //! | `tape` | [`Tape`], [`Var`], [`Gradients`]; [`Op`], the door for operations of your own, and [`check_vjp`] for their tests. Knows no operation |
 //! | `buffer` | [`Buffer`]: shaped, immutable float32 on the selected device; the ways from and to `tch` |
-//! | [`runtime`] | which device, chosen once per process; determinism and float32 policy; memory; a report of it all, which `torchlean-doctor` prints |
+//! | [`runtime`] | which device, chosen once per process; which form of an operation runs; determinism and float32 policy; memory; a report of it all, which `torchlean-doctor` prints |
 //! | `aten` | the one list of ATen calls in use, and its twin for a build without libtorch |
 //! | `sys` | `csrc/controls.cpp` as safe Rust: what libtorch can do and `tch` does not reach |
+//! | `simd` | one body compiled for several instruction sets, of which one is chosen at run time |
 //! | `binary32` | float32 by integer arithmetic ([`spec::Binary32`]), for the reference bodies |
 //! | `error` | [`Error`], the one error type |
 //!
 //! # The rules
 //!
-//! 1. **One family, one place.** Contract, forward, VJP, tape method and reference of an operation stand in one file, or
+//! 1. **One family, one place.** Contract, every form, VJP, tape method and reference of an operation stand in one file, or
 //!    in one folder where they outgrow it.
-//! 2. **Meaning, then speed.** An operation has a `reference` form, which is what it means, and a form made of ATen calls,
-//!    which runs on every device. The steps of both are numbered alike, each rounds once and none is fused, and the same
-//!    tests hold both to the same bits (or both to NaN). A faster form comes under the same tests or not at all.
+//! 2. **Meaning, then speed.** An operation has a `reference` form, which is what it means, and a composed form made of ATen
+//!    calls, which runs on every device. Lookups, `gather_at` and `scatter_add_at` have a fused form for the host too. The
+//!    steps are numbered alike in all of them, each rounds once, and the same tests hold all to the same bits (or to NaN).
+//!    [`runtime::with_path`] chooses; the fused form is the default.
 //! 3. **One door to libtorch.** Its tensors are computed on in `aten` alone and its C++ is called in `sys` alone. Without the
 //!    feature `libtorch` the same macro makes a twin of each that cannot be reached or answers [`Error::NotLinked`].
 //! 4. **Checked once, at the public function.** What lies behind it receives valid shapes. No argument may make a
@@ -71,18 +74,16 @@
 //! | `download-libtorch` | lets torch-sys download an SDK at build time |
 //! | `doc-only` | builds this documentation without an SDK, for docs.rs; nothing built with it can be linked |
 //!
-//! Without `libtorch` the crate needs no SDK and no C++ compiler: [`spec`] and [`Grid`] work, the rest type-checks and
-//! answers [`Error::NotLinked`], and only the conversions to and from `tch` are missing.
+//! Without `libtorch` the crate needs no SDK and no C++ compiler: [`spec`], [`host`] and [`Grid`] work, the rest
+//! type-checks and answers [`Error::NotLinked`], and only the conversions to and from `tch` are missing.
 //!
 //! # Starting a program by hand
 //!
 //! `cargo run` and `cargo test` find the libraries by themselves, in dependent crates too. A program that is started
-//! otherwise needs their folder in its rpath; a build script of the program's crate gets it from this one:
+//! otherwise needs their folder in its rpath. The crate of the program asks for that in its `build.rs`, whose `main` is:
 //!
 //! ```no_run
-//! fn main() {
-//!     println!("cargo::rustc-link-arg=-Wl,-rpath,{}", std::env::var("DEP_TORCHLEAN_LIBTORCH_LIB").unwrap());
-//! }
+//! println!("cargo::rustc-link-arg=-Wl,-rpath,{}", std::env::var("DEP_TORCHLEAN_LIBTORCH_LIB").unwrap());
 //! ```
 
 // Nothing that a user can do panics.

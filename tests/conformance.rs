@@ -55,6 +55,47 @@ fn dyadic_values_at_every_length() {
     }
 }
 
+/// The same inputs on every machine. With TORCHLEAN_TEST_OUTPUTS set, the bits of whatever does not depend on an order of
+/// additions go to that file, so that two devices can be compared (scripts/gpu-check.sh).
+#[test]
+fn fixed_inputs() {
+    use std::fmt::Write;
+    need_device!();
+    let mut lines = String::new();
+    let inputs = LENGTHS.iter().flat_map(|&n| {
+        [
+            data::edge_inputs(n, 5),
+            data::dyadic_inputs(7, n),
+            data::random_inputs(n as u64, n),
+        ]
+    });
+    for inputs in inputs {
+        for case in cases() {
+            check(&case, &inputs);
+            for outcome in (case.run)(&inputs).unwrap() {
+                if outcome.adds && !inputs.dyadic {
+                    continue;
+                }
+                write!(lines, "{} {}", case.op, outcome.label).unwrap();
+                for x in outcome.got {
+                    // NaNs are equal whatever their payload.
+                    write!(
+                        lines,
+                        " {:08x}",
+                        if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() }
+                    )
+                    .unwrap();
+                }
+                lines.push('\n');
+            }
+        }
+    }
+    assert!(lines.lines().count() > 1000, "most outcomes are comparable");
+    if let Some(file) = std::env::var_os("TORCHLEAN_TEST_OUTPUTS") {
+        std::fs::write(file, lines).unwrap();
+    }
+}
+
 /// The kernels on slices that start at odd offsets: loads and stores must not care.
 #[test]
 fn slices_at_every_offset() {

@@ -69,8 +69,11 @@ fn draw(seed: u64, width: usize, n: usize) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
 }
 
 #[test]
-fn lookups_equal_the_same_function_of_elementary_nodes() -> Result<()> {
-    need_device_or_ok!();
+fn lookups_equal_the_same_function_of_elementary_nodes() {
+    common::in_every_form_on_the_device(lookups_equal_the_same_function_of_elementary_nodes_here);
+}
+
+fn lookups_equal_the_same_function_of_elementary_nodes_here() -> Result<()> {
     for (seed, width) in [(1, 1), (2, 2), (3, 5), (4, 300)] {
         for &n in data::LENGTHS {
             let (table, u, g) = draw(seed, width, n);
@@ -101,8 +104,13 @@ fn lookups_equal_the_same_function_of_elementary_nodes() -> Result<()> {
 }
 
 #[test]
-fn layered_lookups_equal_the_same_function_of_elementary_nodes() -> Result<()> {
-    need_device_or_ok!();
+fn layered_lookups_equal_the_same_function_of_elementary_nodes() {
+    common::in_every_form_on_the_device(
+        layered_lookups_equal_the_same_function_of_elementary_nodes_here,
+    );
+}
+
+fn layered_lookups_equal_the_same_function_of_elementary_nodes_here() -> Result<()> {
     let (layers, width) = (3, 7);
     for &n in data::LENGTHS {
         let (table, u, g) = draw(n as u64, layers * width, n);
@@ -132,8 +140,11 @@ fn layered_lookups_equal_the_same_function_of_elementary_nodes() -> Result<()> {
 }
 
 #[test]
-fn gather_at_equals_index_select() -> Result<()> {
-    need_device_or_ok!();
+fn gather_at_equals_index_select() {
+    common::in_every_form_on_the_device(gather_at_equals_index_select_here);
+}
+
+fn gather_at_equals_index_select_here() -> Result<()> {
     let table = [1.0, -2.0, 3.5];
     let positions = [
         0.0,
@@ -170,8 +181,11 @@ fn gather_at_equals_index_select() -> Result<()> {
 
 /// `<gather_at(t, p), g> == <t, scatter_add_at(n, p, g)>`, exactly on dyadic data.
 #[test]
-fn gather_and_scatter_are_adjoint() -> Result<()> {
-    need_device_or_ok!();
+fn gather_and_scatter_are_adjoint() {
+    common::in_every_form_on_the_device(gather_and_scatter_are_adjoint_here);
+}
+
+fn gather_and_scatter_are_adjoint_here() -> Result<()> {
     for &n in data::LENGTHS {
         let inputs = data::dyadic_inputs(99, n);
         let dot =
@@ -191,8 +205,11 @@ fn gather_and_scatter_are_adjoint() -> Result<()> {
 /// Every node's VJP against finite differences, away from kinks. Step 1/64 keeps the second-order terms of smooth
 /// functions of values near 1 below 1e-3; piecewise linear ones are exact up to float32.
 #[test]
-fn check_vjp_of_every_node() -> Result<()> {
-    need_device_or_ok!();
+fn check_vjp_of_every_node() {
+    common::in_every_form_on_the_device(check_vjp_of_every_node_here);
+}
+
+fn check_vjp_of_every_node_here() -> Result<()> {
     let x = buffer(&[0.7, 1.3, -0.6, 2.25, -1.7]);
     let y = buffer(&[1.9, 0.55, -1.1, 0.8, 1.4]);
     let positive = buffer(&[0.7, 1.3, 2.25, 4.0, 0.9]);

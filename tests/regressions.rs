@@ -198,8 +198,11 @@ fn the_reference_gives_the_required_values() -> Result<()> {
 }
 
 #[test]
-fn lookups() -> Result<()> {
-    need_device_or_ok!();
+fn lookups() {
+    common::in_every_form_on_the_device(lookups_here);
+}
+
+fn lookups_here() -> Result<()> {
     for case in LOOKUPS {
         let ones = vec![1.0; case.coords.len()];
         let cotangent = if case.cotangent.is_empty() {
@@ -250,8 +253,11 @@ fn lookups() -> Result<()> {
 }
 
 #[test]
-fn gathers() -> Result<()> {
-    need_device_or_ok!();
+fn gathers() {
+    common::in_every_form_on_the_device(gathers_here);
+}
+
+fn gathers_here() -> Result<()> {
     type Row = (&'static str, &'static [f32], &'static [f32], &'static [f32]);
     let rows: [Row; 4] = [
         (
@@ -293,7 +299,11 @@ fn gathers() -> Result<()> {
 
 /// The order of the additions is the host's; the sums here are exact but for the first two.
 #[test]
-fn scatters() -> Result<()> {
+fn scatters() {
+    common::in_every_form_on_the_device(scatters_here);
+}
+
+fn scatters_here() -> Result<()> {
     let device = need_device_or_ok!();
     type Row = (
         &'static str,
@@ -345,8 +355,11 @@ fn scatters() -> Result<()> {
 
 /// Above 2^24 a float clamp to size - 1 rounds up, one past the end, or down, so that the last is never read.
 #[test]
-fn tables_above_two_to_the_24() -> Result<()> {
-    need_device_or_ok!();
+fn tables_above_two_to_the_24() {
+    common::in_every_form_on_the_device(tables_above_two_to_the_24_here);
+}
+
+fn tables_above_two_to_the_24_here() -> Result<()> {
     for size in [16_777_220_usize, 16_777_218] {
         let mut entries = vec![0.0; size];
         for (place, value) in [
@@ -408,8 +421,13 @@ fn tables_above_two_to_the_24() -> Result<()> {
 
 /// onnxruntime 28107, candle 3604: flat index 16777219, which float32 arithmetic misses by one.
 #[test]
-fn a_layered_table_whose_flat_index_is_above_two_to_the_24() -> Result<()> {
-    need_device_or_ok!();
+fn a_layered_table_whose_flat_index_is_above_two_to_the_24() {
+    common::in_every_form_on_the_device(
+        a_layered_table_whose_flat_index_is_above_two_to_the_24_here,
+    );
+}
+
+fn a_layered_table_whose_flat_index_is_above_two_to_the_24_here() -> Result<()> {
     let (layers, width) = (3, 8_388_609);
     let mut entries = vec![0.0; layers * width];
     entries[16_777_218..16_777_221].copy_from_slice(&[10.0, 20.0, 40.0]);
@@ -430,8 +448,13 @@ fn a_layered_table_whose_flat_index_is_above_two_to_the_24() -> Result<()> {
 }
 
 #[test]
-fn what_is_refused_names_the_operation_and_the_next_call_works() -> Result<()> {
-    need_device_or_ok!();
+fn what_is_refused_names_the_operation_and_the_next_call_works() {
+    common::in_every_form_on_the_device(
+        what_is_refused_names_the_operation_and_the_next_call_works_here,
+    );
+}
+
+fn what_is_refused_names_the_operation_and_the_next_call_works_here() -> Result<()> {
     let (empty, one, two) = (buffer(&[]), buffer(&[1.0]), buffer(&[1.0, 2.0]));
     let (scalar, matrix) = (Buffer::scalar(1.0)?, Buffer::zeros(&[2, 2])?);
     let no_width = Buffer::zeros(&[2, 0])?;
@@ -539,8 +562,11 @@ fn what_is_refused_names_the_operation_and_the_next_call_works() -> Result<()> {
 
 /// splines 9, pytorch 72055, 114864: zero coordinates and coordinates of rank 0.
 #[test]
-fn zero_and_zero_dimensional_coordinates() -> Result<()> {
-    need_device_or_ok!();
+fn zero_and_zero_dimensional_coordinates() {
+    common::in_every_form_on_the_device(zero_and_zero_dimensional_coordinates_here);
+}
+
+fn zero_and_zero_dimensional_coordinates_here() -> Result<()> {
     let table = buffer(&[1.0, 3.0]);
     let looked_up = table.table_lookup(&Buffer::scalar(0.5)?)?;
     assert_eq!((looked_up.shape(), looked_up.item()?), (&[][..], 2.0));
@@ -562,8 +588,11 @@ fn zero_and_zero_dimensional_coordinates() -> Result<()> {
 
 /// `min(v0, v1) <= v <= max(v0, v1)` for finite tables.
 #[test]
-fn a_value_lies_between_its_neighbours() -> Result<()> {
-    need_device_or_ok!();
+fn a_value_lies_between_its_neighbours() {
+    common::in_every_form_on_the_device(a_value_lies_between_its_neighbours_here);
+}
+
+fn a_value_lies_between_its_neighbours_here() -> Result<()> {
     let mut random = fastrand::Rng::with_seed(3);
     let table: Vec<f32> = (0..1000).map(|_| (random.f32() - 0.5) * 1e6).collect();
     let u: Vec<f32> = (0..100_000).map(|_| random.f32() * 999.0).collect();

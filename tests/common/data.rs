@@ -156,3 +156,28 @@ pub fn edge_inputs(n: usize, shift: usize) -> Inputs {
         dyadic: false,
     }
 }
+
+/// Random inputs: coordinates and layers in and around a table, all else any bits.
+pub fn random_inputs(seed: u64, n: usize) -> Inputs {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (width, layers) = (random.usize(1..40), random.usize(1..5));
+    let mut around = |size: usize| -> Vec<f32> {
+        (0..n)
+            .map(|_| random.f32() * (size as f32 + 2.0) - 1.5)
+            .collect()
+    };
+    let (coords, selectors) = (around(width), around(layers));
+    let mut bits =
+        |n: usize| -> Vec<f32> { (0..n).map(|_| f32::from_bits(random.u32(..))).collect() };
+    let (a, b, g, table) = (bits(n), bits(n), bits(n), bits(layers * width));
+    Inputs {
+        a,
+        b,
+        g,
+        table,
+        width,
+        coords,
+        layers: selectors,
+        dyadic: false,
+    }
+}

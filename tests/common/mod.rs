@@ -84,6 +84,13 @@ pub fn in_every_form(mut test: impl FnMut(&str)) {
     }
 }
 
+/// As `in_every_form`, for a test of its own that needs a device.
+pub fn in_every_form_on_the_device(test: impl Fn() -> torchlean::Result<()>) {
+    if session().is_some() {
+        in_every_form(|form| test().unwrap_or_else(|error| panic!("{form}: {error}")));
+    }
+}
+
 /// Ends a test that needs a device where there is none and none is required.
 #[macro_export]
 macro_rules! need_device {
