@@ -266,21 +266,21 @@ impl Tensor {
 
     /// A flat copy of a user's tensor, whatever its strides; what is not float32 and gradient-free is an error.
     pub(crate) fn import(tensor: &tch::Tensor, device: Device) -> Result<(Tensor, Vec<usize>)> {
-        let shape = check_foreign("Buffer::from_tensor", tensor, device)?;
+        let shape = check_foreign("from_tensor", tensor, device)?;
         let flat = copy_of(tensor).and_then(|copy| copy.f_view_([copy.numel() as i64]));
         Ok((wrap("import", flat)?, shape))
     }
 
     /// A user's tensor itself, flattened without a copy.
     pub(crate) fn adopt(tensor: tch::Tensor, device: Device) -> Result<(Tensor, Vec<usize>)> {
-        let shape = check_foreign("Buffer::adopt_tensor", &tensor, device)?;
+        let shape = check_foreign("adopt_tensor", &tensor, device)?;
         if !tensor.is_contiguous()
             || tensor
                 .f_is_neg()
                 .map_err(|error| failure("is_neg", error))?
         {
             return Err(Error::UnsupportedTensor {
-                op: "Buffer::adopt_tensor",
+                op: "adopt_tensor",
                 expected: "a contiguous tensor".to_owned(),
                 found: format!("strides {:?}, or a lazily negated view", tensor.stride()),
                 remedy: "use Buffer::from_tensor, which copies",

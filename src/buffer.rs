@@ -92,10 +92,9 @@ pub(crate) fn elements(op: &'static str, shape: &[usize]) -> Result<usize> {
 /// A vector with room for `n` values, or an error where memory has none.
 fn reserved(op: &'static str, n: usize) -> Result<Vec<f32>> {
     let mut values = Vec::new();
-    let bytes = n as u64 * size_of::<f32>() as u64;
     values
         .try_reserve_exact(n)
-        .map_err(|_| Error::OutOfMemory { op, bytes })?;
+        .map_err(|_| Error::no_room(op, n))?;
     Ok(values)
 }
 
@@ -148,7 +147,7 @@ impl Buffer {
     /// # Ok::<(), torchlean::Error>(())
     /// ```
     pub fn from_slice(values: &[f32], shape: &[usize]) -> Result<Buffer> {
-        let op = "Buffer::from_slice";
+        let op = "from_slice";
         let device = runtime::device()?;
         if elements(op, shape)? != values.len() {
             let expected = format!(
@@ -177,7 +176,7 @@ impl Buffer {
     /// # Errors
     /// [`Error::SizeOverflow`]; [`Error::OutOfMemory`]; the errors of [`device_kind`](crate::device_kind).
     pub fn zeros(shape: &[usize]) -> Result<Buffer> {
-        let n = elements("Buffer::zeros", shape)?;
+        let n = elements("zeros", shape)?;
         Ok(Buffer::new(
             Tensor::zeros(n as i64, runtime::device()?)?,
             shape,
@@ -189,7 +188,7 @@ impl Buffer {
     /// # Errors
     /// As [`zeros`](Buffer::zeros).
     pub fn full(shape: &[usize], value: f32) -> Result<Buffer> {
-        let n = elements("Buffer::full", shape)?;
+        let n = elements("full", shape)?;
         Ok(Buffer::new(
             Tensor::full(n as i64, value, runtime::device()?)?,
             shape,
@@ -225,7 +224,7 @@ impl Buffer {
     /// # Errors
     /// [`Error::Shape`] where the element counts differ; [`Error::SizeOverflow`].
     pub fn reshape(&self, shape: &[usize]) -> Result<Buffer> {
-        let op = "Buffer::reshape";
+        let op = "reshape";
         if elements(op, shape)? != self.len() {
             let expected = format!("{} elements, as {:?} has", self.len(), self.shape());
             return Err(Error::Shape {
@@ -245,7 +244,7 @@ impl Buffer {
     /// # Errors
     /// [`Error::OutOfMemory`]; a failing copy from the device.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
-        let mut values = reserved("Buffer::to_vec", self.len())?;
+        let mut values = reserved("to_vec", self.len())?;
         self.with_host_slice(|slice| values.extend_from_slice(slice))?;
         Ok(values)
     }
@@ -258,7 +257,7 @@ impl Buffer {
         if out.len() != self.len() {
             let expected = format!("a slice of {} elements", self.len());
             return Err(Error::Shape {
-                op: "Buffer::copy_to_slice",
+                op: "copy_to_slice",
                 expected,
                 found: vec![out.len()],
             });
@@ -284,7 +283,7 @@ impl Buffer {
         if self.len() != 1 {
             let expected = "exactly one element".to_owned();
             return Err(Error::Shape {
-                op: "Buffer::item",
+                op: "item",
                 expected,
                 found: self.shape().to_vec(),
             });
@@ -313,7 +312,7 @@ impl Buffer {
     /// # Ok::<(), torchlean::Error>(())
     /// ```
     pub fn axpy(&mut self, a: f32, x: &Buffer) -> Result<()> {
-        let op = "Buffer::axpy";
+        let op = "axpy";
         same_shape(op, self, x)?;
         let storage = Arc::get_mut(&mut self.storage).ok_or(Error::SharedStorage { op })?;
         storage.tensor.add_in_place(&x.tensor().mul_scalar(a)?)

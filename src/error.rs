@@ -214,6 +214,12 @@ impl fmt::Display for CppTrace {
 impl std::error::Error for CppTrace {}
 
 impl Error {
+    /// The host's memory has no room for this many float32 elements.
+    pub(crate) fn no_room(op: &'static str, elements: usize) -> Error {
+        let bytes = (elements as u64).saturating_mul(size_of::<f32>() as u64);
+        Error::OutOfMemory { op, bytes }
+    }
+
     /// The one place where a message of libtorch becomes an error.
     #[cfg_attr(not(feature = "libtorch"), allow(dead_code))]
     pub(crate) fn from_libtorch(call: &'static str, text: &str) -> Error {

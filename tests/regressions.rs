@@ -532,16 +532,13 @@ fn what_is_refused_names_the_operation_and_the_next_call_works_here() -> Result<
         ),
         (two.clamp(1.0, -1.0), "clamp: expected bounds lo <= hi"),
         (two.clamp(NAN, 1.0), "clamp: expected bounds lo <= hi"),
-        (two.reshape(&[3]), "Buffer::reshape: expected 2 elements"),
-        (two.reshape(&[usize::MAX, 3]), "Buffer::reshape: the shape"),
-        (Buffer::zeros(&[usize::MAX]), "Buffer::zeros: the shape"),
-        (
-            Buffer::full(&[1 << 40, 1 << 40], 1.0),
-            "Buffer::full: the shape",
-        ),
+        (two.reshape(&[3]), "reshape: expected 2 elements"),
+        (two.reshape(&[usize::MAX, 3]), "reshape: the shape"),
+        (Buffer::zeros(&[usize::MAX]), "zeros: the shape"),
+        (Buffer::full(&[1 << 40, 1 << 40], 1.0), "full: the shape"),
         (
             Buffer::from_slice(&[1.0], &[2]),
-            "Buffer::from_slice: expected a shape of 1 elements",
+            "from_slice: expected a shape of 1 elements",
         ),
     ];
     for (result, message) in refusals {
@@ -666,4 +663,24 @@ fn an_empty_axis_does_not_excuse_axes_that_overflow() -> Result<()> {
         [0, 1 << 40]
     );
     Ok(())
+}
+
+/// Ours: the reference panicked on sizes beyond memory.
+#[test]
+fn the_reference_refuses_sizes_beyond_memory() {
+    for size in [usize::MAX, isize::MAX as usize, 1 << 60] {
+        let refused = spec::scatter_add_at(size, &[], &[]);
+        assert!(
+            matches!(refused, Err(Error::OutOfMemory { .. })),
+            "{size}: {refused:?}"
+        );
+    }
+    assert!(matches!(
+        spec::index_select(&[1.0], usize::MAX, &[0]),
+        Err(Error::Shape { .. })
+    ));
+    assert!(matches!(
+        spec::scatter_add(&[], usize::MAX, &[0], &[]),
+        Err(Error::IndexOutOfRange { .. })
+    ));
 }

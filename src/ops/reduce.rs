@@ -167,7 +167,7 @@ impl Tape {
 /// What the operations of this file mean (with determinism on).
 pub(crate) mod reference {
     use super::super::arithmetic::reference::{mul, neg, scale, sub};
-    use crate::binary32::Binary32;
+    use crate::binary32::{Binary32, map};
     use crate::error::Result;
 
     /// The fold: +0.0 for nothing.
@@ -183,9 +183,9 @@ pub(crate) mod reference {
         left.first().map_or(0.0, |&sum| sum.into())
     }
 
-    /// `g` for each of `n` elements.
-    pub fn sum_vjp(n: usize, g: f32) -> Vec<f32> {
-        vec![g; n]
+    /// `g` for each element.
+    pub fn sum_vjp(x: &[f32], g: f32) -> Vec<f32> {
+        map(x, |_| g.into())
     }
 
     /// `sum * (1 / n)`.
@@ -193,9 +193,9 @@ pub(crate) mod reference {
         times(sum(x), 1.0, x.len())
     }
 
-    /// `g * (1 / n)` for each of `n` elements.
-    pub fn mean_vjp(n: usize, g: f32) -> Vec<f32> {
-        vec![times(g, 1.0, n); n]
+    /// `g * (1 / n)` for each of the `n` elements.
+    pub fn mean_vjp(x: &[f32], g: f32) -> Vec<f32> {
+        sum_vjp(x, times(g, 1.0, x.len()))
     }
 
     /// The mean of `(a - b)^2`.

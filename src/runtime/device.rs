@@ -18,7 +18,7 @@ pub const DEVICE_VARIABLE: &str = "TORCHLEAN_LIBTORCH_DEVICE";
 pub enum DeviceKind {
     /// The processor and its memory.
     Host,
-    /// The first visible CUDA device.
+    /// A CUDA device: the first visible one, or the one that [`set_device`] chose.
     Cuda,
 }
 

@@ -134,7 +134,7 @@ fn reduction(
     op: &'static str,
     f: impl Fn(&Tape, Var) -> Result<Var> + 'static,
     value: impl Fn(&[f32]) -> f32 + 'static,
-    vjp: impl Fn(usize, f32) -> Vec<f32> + 'static,
+    vjp: impl Fn(&[f32], f32) -> Vec<f32> + 'static,
 ) -> Case {
     let run = move |inputs: &Inputs| {
         let _on = runtime::deterministic_scope()?;
@@ -143,7 +143,7 @@ fn reduction(
         let (got, d) = on_tape(&[(&inputs.a, &[n])], &[g], |tape, x| f(tape, x[0]))?;
         Ok(vec![
             exact("value", got, vec![value(&inputs.a)]),
-            exact("d_x", d[0].clone(), vjp(n, g)),
+            exact("d_x", d[0].clone(), vjp(&inputs.a, g)),
         ])
     };
     Case {
@@ -251,7 +251,7 @@ fn index_select(inputs: &Inputs) -> Result<Vec<Outcome>> {
         sum(
             "d_x",
             d[0].clone(),
-            spec::index_select_vjp(count, row, &indices, &g)?,
+            spec::index_select_vjp(x, row, &indices, &g)?,
         ),
     ])
 }
@@ -293,7 +293,7 @@ fn gather_at(inputs: &Inputs) -> Result<Vec<Outcome>> {
         sum(
             "d_table",
             d[0].clone(),
-            spec::gather_at_vjp(table.len(), p, &inputs.g)?,
+            spec::gather_at_vjp(table, p, &inputs.g)?,
         ),
         exact("d_positions", d[1].clone(), vec![0.0; p.len()]),
     ])

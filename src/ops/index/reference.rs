@@ -39,14 +39,14 @@ pub fn gather_at(table: &[f32], positions: &[f32]) -> Result<Vec<f32>> {
 ///
 /// # Errors
 /// As [`scatter_add_at`].
-pub fn gather_at_vjp(size: usize, positions: &[f32], g: &[f32]) -> Result<Vec<f32>> {
-    scatter_add_at(size, positions, g)
+pub fn gather_at_vjp(table: &[f32], positions: &[f32], g: &[f32]) -> Result<Vec<f32>> {
+    scatter_add_at(table.len(), positions, g)
 }
 
 /// Zeros of `size`, with each value added at its position, in order.
 ///
 /// # Errors
-/// [`Error::EmptyTable`] for a size of zero; [`Error::Shape`] where the lengths differ.
+/// [`Error::EmptyTable`] for a size of zero; [`Error::Shape`] where the lengths differ; [`Error::OutOfMemory`].
 ///
 /// ```
 /// use torchlean::spec;
@@ -60,7 +60,12 @@ pub fn scatter_add_at(size: usize, positions: &[f32], values: &[f32]) -> Result<
     }
     same_length(op, positions.len(), values.len())?;
     let places = positions.iter().map(|&p| position(p.into(), size));
-    Ok(accumulate(size, places.zip(values.iter().copied())))
+    let mut zeros = Vec::new();
+    zeros
+        .try_reserve_exact(size)
+        .map_err(|_| Error::no_room(op, size))?;
+    zeros.resize(size, 0.0);
+    Ok(accumulate(zeros, places.zip(values.iter().copied())))
 }
 
 /// The values' gradient: `gather_at(g, positions)`.
@@ -71,13 +76,15 @@ pub fn scatter_add_at_vjp(positions: &[f32], g: &[f32]) -> Result<Vec<f32>> {
     gather_at(g, positions)
 }
 
-/// Zeros of `size`, with values added at places below it, in order.
-pub(crate) fn accumulate(size: usize, terms: impl Iterator<Item = (usize, f32)>) -> Vec<f32> {
-    let mut sums = vec![Binary32::ZERO; size];
+/// Adds values at places, in order.
+pub(crate) fn accumulate(
+    mut sums: Vec<f32>,
+    terms: impl Iterator<Item = (usize, f32)>,
+) -> Vec<f32> {
     for (place, value) in terms {
-        sums[place] = sums[place] + value.into();
+        sums[place] = (Binary32::from(sums[place]) + value.into()).into();
     }
-    sums.into_iter().map(f32::from).collect()
+    sums
 }
 
 /// The rows of length `row` that `indices` name.
@@ -94,12 +101,12 @@ pub fn index_select(x: &[f32], row: usize, indices: &[i64]) -> Result<Vec<f32>> 
         .collect())
 }
 
-/// `g` added to zeros in the shape of `count` rows, at the rows that `indices` name.
+/// The gradient of `x`: `g` added to zeros, at the rows that `indices` name.
 ///
 /// # Errors
 /// As [`scatter_add`].
-pub fn index_select_vjp(count: usize, row: usize, indices: &[i64], g: &[f32]) -> Result<Vec<f32>> {
-    scatter_add(&vec![0.0; count * row], row, indices, g)
+pub fn index_select_vjp(x: &[f32], row: usize, indices: &[i64], g: &[f32]) -> Result<Vec<f32>> {
+    scatter_add(&vec![0.0; x.len()], row, indices, g)
 }
 
 /// `base` with the rows of `values` added to the rows of length `row` that `indices` name, in order.
@@ -111,14 +118,10 @@ pub fn scatter_add(base: &[f32], row: usize, indices: &[i64], values: &[f32]) ->
     let count = rows(op, base, row)?;
     check_indices(op, indices, count)?;
     same_length(op, indices.len() * row, values.len())?;
-    let mut sums: Vec<Binary32> = base.iter().map(|&x| x.into()).collect();
-    for (source, &index) in indices.iter().enumerate() {
-        for k in 0..row {
-            let place = index as usize * row + k;
-            sums[place] = sums[place] + values[source * row + k].into();
-        }
-    }
-    Ok(sums.into_iter().map(f32::from).collect())
+    let rows = indices.iter().zip(values.chunks(row.max(1)));
+    let terms =
+        rows.flat_map(|(&index, values)| (index as usize * row..).zip(values.iter().copied()));
+    Ok(accumulate(base.to_vec(), terms))
 }
 
 /// `g` for the base, the rows of `g` that `indices` name for the values.

@@ -59,7 +59,8 @@ fn scatter(size: usize, cells: &[(Cell, usize)], g: &[f32]) -> Vec<f32> {
         .iter()
         .zip(g)
         .map(|((cell, start), &g)| (start + cell.upper, weighted(g, cell).into()));
-    let (lower, upper) = (accumulate(size, lower), accumulate(size, upper));
+    let zeros = vec![0.0; size];
+    let (lower, upper) = (accumulate(zeros.clone(), lower), accumulate(zeros, upper));
     lower
         .into_iter()
         .zip(upper)
