@@ -1,5 +1,5 @@
 //! Takes the SDK that torch-sys found and makes programs that use this crate link, start and keep CUDA. Without the
-//! feature `libtorch` (and for `doc-only`) it does nothing.
+//! feature `libtorch`, and for documentation (`tch/doc-only`), it does nothing.
 //!
 //! - `csrc/` is compiled against the SDK. With a CUDA SDK it refers to a symbol of `libtorch_cuda.so`, which Rust's
 //!   linker, called with `--as-needed`, would otherwise drop: everything would run on the host without a word.
@@ -11,9 +11,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(torchlean_cuda_sdk)");
     #[cfg(feature = "libtorch")]
-    if std::env::var_os("CARGO_FEATURE_DOC_ONLY").is_none()
-        && let Err(reason) = sdk::link()
-    {
+    if let Err(reason) = sdk::link() {
         println!("cargo::error={reason}");
     }
 }
@@ -37,7 +35,7 @@ mod sdk {
     }
 
     pub fn link() -> Result<(), String> {
-        let sdk = find()?;
+        let Some(sdk) = find()? else { return Ok(()) };
         rerun_if_it_changes(&sdk);
         check_version(&sdk)?;
         compile_csrc(&sdk)?;
@@ -61,11 +59,15 @@ mod sdk {
         Ok(())
     }
 
-    /// Finds the SDK as torch-sys did, which has run before and says where the libraries are.
-    fn find() -> Result<Sdk, String> {
-        let lib = env::var_os("DEP_TCH_LIBTORCH_LIB")
-            .map(PathBuf::from)
-            .ok_or("torch-sys does not say where libtorch is (it does on Linux and macOS)")?;
+    /// Finds the SDK as torch-sys did, which has run before and says where the libraries are; it says nothing where it
+    /// was told to look for none (`tch/doc-only`).
+    fn find() -> Result<Option<Sdk>, String> {
+        let Some(lib) = env::var_os("DEP_TCH_LIBTORCH_LIB").map(PathBuf::from) else {
+            return match env::var("CARGO_CFG_TARGET_OS").as_deref() {
+                Ok("linux" | "macos") => Ok(None),
+                _ => Err("torch-sys says where libtorch is on Linux and macOS only".into()),
+            };
+        };
         let root = lib.parent().unwrap_or(&lib).to_path_buf();
         let include = if variable("LIBTORCH_USE_PYTORCH").is_some() {
             root.clone()
@@ -86,13 +88,13 @@ mod sdk {
                 ));
             }
         }
-        Ok(Sdk {
+        Ok(Some(Sdk {
             version: version(&root, &include),
             has_cuda: lib.join(library("torch_cuda")).is_file(),
             root,
             lib,
             include,
-        })
+        }))
     }
 
     /// The SDK's own version file (`2.11.0+cpu`), which wheels do not have, or what its headers say.

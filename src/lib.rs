@@ -72,7 +72,6 @@
 //! | `libtorch` (default) | links libtorch 2.11.0 through `tch` 0.24, which is re-exported |
 //! | `cuda` | makes the test suite fail where the selected device is not CUDA; it changes nothing in the library |
 //! | `download-libtorch` | lets torch-sys download an SDK at build time |
-//! | `doc-only` | builds this documentation without an SDK, for docs.rs; nothing built with it can be linked |
 //!
 //! Without `libtorch` the crate needs no SDK and no C++ compiler: [`spec`], [`host`] and [`Grid`] work, the rest
 //! type-checks and answers [`Error::NotLinked`], and only the conversions to and from `tch` are missing.
