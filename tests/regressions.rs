@@ -621,7 +621,7 @@ fn square_roots_are_correctly_rounded() -> Result<()> {
         assert_bits_eq(
             "sqrt",
             &buffer(&x).sqrt()?.to_vec()?,
-            &vec![f32::from_bits(want); 40],
+            &[f32::from_bits(want); 40],
         );
     }
     Ok(())
