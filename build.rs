@@ -133,12 +133,14 @@ mod sdk {
         ))
     }
 
-    /// The library folder is watched as a whole: a file that is missing would count as changed in every build.
+    /// A file that is missing would count as changed in every build, so the library folder stands for one to come.
     fn rerun_if_it_changes(sdk: &Sdk) {
-        println!("cargo::rerun-if-changed={}", sdk.lib.display());
-        let version_file = sdk.root.join("build-version");
-        if version_file.exists() {
-            println!("cargo::rerun-if-changed={}", version_file.display());
+        let files = [
+            sdk.lib.join(library("torch_cuda")),
+            sdk.root.join("build-version"),
+        ];
+        for path in files.iter().filter(|file| file.exists()).chain([&sdk.lib]) {
+            println!("cargo::rerun-if-changed={}", path.display());
         }
     }
 

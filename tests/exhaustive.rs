@@ -29,7 +29,7 @@ fn every_pattern(what: &str, check: impl Fn(&[f32]) -> Result<()> + Sync) {
                 .map(|k| f32::from_bits(first + k))
                 .collect();
             check(&x).unwrap_or_else(|error| panic!("{what}, block {block}: {error}"));
-            if (block / share) % 1024 == 0 {
+            if (block / share).is_multiple_of(1024) {
                 eprintln!("{what}: {:.1} %", block as f64 / BLOCKS as f64 * 100.0);
             }
         }

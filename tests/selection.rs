@@ -28,6 +28,7 @@ fn child() {
             // SAFETY: the child runs this test alone, on one thread.
             unsafe { std::env::set_var(runtime::DEVICE_VARIABLE, "nonsense") };
             assert_eq!(Buffer::zeros(&[3]).unwrap().device_kind(), kind);
+            // SAFETY: as above.
             unsafe { std::env::remove_var(runtime::DEVICE_VARIABLE) };
         }
         Err(error) => {
