@@ -104,19 +104,31 @@ unsafe fn evaluate_entries<P: Place, const PAIR: bool>(
         weights.as_chunks::<LANES>().0,
     );
     let (full, tail) = out.as_chunks_mut::<LANES>();
-    for (k, out) in full.iter_mut().enumerate() {
+    let last = places.iter().zip(weights).nth(full.len());
+    for ((out, places), weights) in full.iter_mut().zip(places).zip(weights) {
         // SAFETY: the caller's promise.
-        let (lower, upper) = unsafe { load::<P, PAIR>(table, &places[k]) };
-        for lane in 0..LANES {
-            out[lane] = interpolate(lower[lane], upper[lane], weights[k][lane]);
-        }
+        *out = unsafe { values::<P, PAIR>(table, places, weights) };
     }
-    let k = full.len();
-    if !tail.is_empty() {
+    if let Some((places, weights)) = last.filter(|_| !tail.is_empty()) {
         // SAFETY: as above; the lanes past the end are places of an earlier block, or 0.
-        let (lower, upper) = unsafe { load::<P, PAIR>(table, &places[k]) };
-        for (lane, out) in tail.iter_mut().enumerate() {
-            *out = interpolate(lower[lane], upper[lane], weights[k][lane]);
-        }
+        let values = unsafe { values::<P, PAIR>(table, places, weights) };
+        tail.copy_from_slice(&values[..tail.len()]);
     }
+}
+
+/// # Safety
+/// As [`load`].
+#[inline(always)]
+unsafe fn values<P: Place, const PAIR: bool>(
+    table: &[f32],
+    places: &[P; LANES],
+    weights: &[f32; LANES],
+) -> [f32; LANES] {
+    // SAFETY: the caller's promise.
+    let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
+    let mut values = [0.0; LANES];
+    for k in 0..LANES {
+        values[k] = interpolate(lower[k], upper[k], weights[k]);
+    }
+    values
 }
