@@ -160,48 +160,47 @@ unsafe fn slope<P: Place, const PAIR: bool>(
     g: &[f32],
     out: &mut [f32],
 ) {
-    let places = places.as_chunks::<LANES>().0;
-    let (full, tail) = out.as_chunks_mut::<LANES>();
-    let (coords, last_coords) = coords.as_chunks::<LANES>();
-    let (g, last_g) = g.as_chunks::<LANES>();
-    let last_places = places.get(full.len());
-    for (((out, places), u), g) in full.iter_mut().zip(places).zip(coords).zip(g) {
-        // SAFETY: the caller's promise.
-        let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
-        *out = inside(axis, u, g, &lower, &upper);
+    // The coordinates strictly inside keep every bit of their slope, the others none.
+    let mut kept = [0; BLOCK];
+    for (kept, &u) in kept.iter_mut().zip(coords) {
+        *kept = if (u > 0.0) & (u < axis.last) {
+            u32::MAX
+        } else {
+            0
+        };
     }
-    if let Some(places) = last_places.filter(|_| !tail.is_empty()) {
-        // SAFETY: as above; the lanes past the end are places of an earlier block, or 0.
-        let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
-        let (mut u, mut g) = ([0.0; LANES], [0.0; LANES]);
-        u[..tail.len()].copy_from_slice(last_coords);
+    let (places, kept) = (places.as_chunks::<LANES>().0, kept.as_chunks::<LANES>().0);
+    let (full, tail) = out.as_chunks_mut::<LANES>();
+    let (g, last_g) = g.as_chunks::<LANES>();
+    let last = places.iter().zip(kept).nth(full.len());
+    for (((out, places), kept), g) in full.iter_mut().zip(places).zip(kept).zip(g) {
+        // SAFETY: the caller's promise.
+        *out = unsafe { slopes_of::<P, PAIR>(table, places, kept, g) };
+    }
+    if let Some((places, kept)) = last.filter(|_| !tail.is_empty()) {
+        let mut g = [0.0; LANES];
         g[..tail.len()].copy_from_slice(last_g);
-        tail.copy_from_slice(&inside(axis, &u, &g, &lower, &upper)[..tail.len()]);
+        // SAFETY: as above; the lanes past the end are places of an earlier block, or 0.
+        let slopes = unsafe { slopes_of::<P, PAIR>(table, places, kept, &g) };
+        tail.copy_from_slice(&slopes[..tail.len()]);
     }
 }
 
-/// `g` times the slope where the coordinate is strictly inside, selected and not multiplied.
+/// # Safety
+/// As [`load`].
 #[inline(always)]
-fn inside(
-    axis: Axis,
-    u: &[f32; LANES],
+unsafe fn slopes_of<P: Place, const PAIR: bool>(
+    table: &[f32],
+    places: &[P; LANES],
+    kept: &[u32; LANES],
     g: &[f32; LANES],
-    lower: &[f32; LANES],
-    upper: &[f32; LANES],
 ) -> [f32; LANES] {
+    // SAFETY: the caller's promise.
+    let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
     let mut slopes = [0.0; LANES];
-    // One loop per step, which the compiler turns into one instruction each.
     for k in 0..LANES {
-        slopes[k] = upper[k] - lower[k];
-    }
-    for k in 0..LANES {
-        slopes[k] *= g[k];
-    }
-    for k in 0..LANES {
-        slopes[k] = if u[k] > 0.0 { slopes[k] } else { 0.0 };
-    }
-    for k in 0..LANES {
-        slopes[k] = if u[k] < axis.last { slopes[k] } else { 0.0 };
+        let slope = g[k] * (upper[k] - lower[k]);
+        slopes[k] = f32::from_bits(slope.to_bits() & kept[k]);
     }
     slopes
 }
@@ -229,8 +228,11 @@ unsafe fn add<P: Place, S: Sums>(
         // A NaN coordinate puts NaN into entry 0 alone, by way of g0.
         terms[k] = [g[k] - gm, if w.is_nan() { 0.0 } else { gm }];
     }
-    let repeated = rows.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    if repeated < n / 2 {
+    let mut repeated = 0;
+    for (row, next) in rows.iter().zip(&rows[1..]) {
+        repeated += u32::from(row == next);
+    }
+    if (repeated as usize) < n / 2 {
         for (row, term) in rows.iter().zip(terms) {
             // SAFETY: the caller's promise.
             let sum = unsafe { sums.at(row.get()) };
