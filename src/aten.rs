@@ -155,6 +155,13 @@ impl Tensor {
             .map_err(|error| failure("add_", error))
     }
 
+    /// Takes the values of a tensor of the same shape.
+    pub(crate) fn copy_in_place(&mut self, other: &Tensor) -> Result<()> {
+        self.0
+            .f_copy_(&other.0)
+            .map_err(|error| failure("copy_", error))
+    }
+
     /// The `n` floats of a flat, contiguous tensor on the host.
     pub(crate) fn host_slice(&self, n: usize) -> &[f32] {
         debug_assert!(self.0.device() == Device::Cpu && self.0.is_contiguous());
@@ -223,6 +230,10 @@ impl Tensor {
 #[cfg(not(feature = "libtorch"))]
 impl Tensor {
     pub(crate) fn add_in_place(&mut self, _: &Tensor) -> Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn copy_in_place(&mut self, _: &Tensor) -> Result<()> {
         match *self {}
     }
 

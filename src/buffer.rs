@@ -286,6 +286,41 @@ impl Buffer {
         Ok(value[0])
     }
 
+    /// Where a kernel writes a result of `shape`: the whole of this buffer, on the host and its storage's only owner.
+    pub(crate) fn host_slice_mut(
+        &mut self,
+        op: &'static str,
+        shape: &[usize],
+    ) -> Result<&mut [f32]> {
+        let n = self.len();
+        Ok(self.sole(op, shape)?.host_slice_mut(n))
+    }
+
+    /// The tensor of a buffer of `shape` that is its storage's only owner.
+    fn sole(&mut self, op: &'static str, shape: &[usize]) -> Result<&mut Tensor> {
+        if self.shape() != shape {
+            let expected = format!("a result of shape {shape:?} to write into");
+            return Err(Error::Shape {
+                op,
+                expected,
+                found: self.shape().to_vec(),
+            });
+        }
+        let storage = Arc::get_mut(&mut self.storage).ok_or(Error::SharedStorage { op })?;
+        Ok(&mut storage.tensor)
+    }
+
+    /// Checks that `self` may be written, then takes the value of `result`.
+    pub(crate) fn overwrite(
+        &mut self,
+        op: &'static str,
+        shape: &[usize],
+        result: impl FnOnce() -> Result<Buffer>,
+    ) -> Result<()> {
+        let tensor = self.sole(op, shape)?;
+        tensor.copy_in_place(result()?.tensor())
+    }
+
     /// Adds `a * x` in place, the step of gradient descent: the product is rounded, then the sum.
     ///
     /// # Errors
