@@ -54,7 +54,7 @@ impl Unwritten {
     pub(crate) fn new(shape: impl Into<Arc<[usize]>>) -> Result<Unwritten> {
         let shape = shape.into();
         let n: usize = shape.iter().product();
-        let tensor = Tensor::empty(n as i64, Device::Cpu)?;
+        let tensor = Tensor::for_result(n)?;
         Ok(Unwritten { tensor, shape })
     }
 
@@ -113,7 +113,7 @@ impl Buffer {
 
     /// Whether this thread computes on this buffer with the host's own kernels.
     pub(crate) fn fused(&self) -> bool {
-        runtime::path() == Path::Fused && !self.tensor().is_cuda()
+        runtime::path() == Path::Fused && runtime::on_host()
     }
 
     /// The values of a buffer on the host.

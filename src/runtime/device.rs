@@ -223,6 +223,11 @@ pub fn require_cuda(feature: &'static str) -> Result<()> {
     }
 }
 
+/// Whether buffers live on the host.
+pub(crate) fn on_host() -> bool {
+    cfg!(feature = "libtorch") && selection().device == Ok(DeviceKind::Host)
+}
+
 /// The selected device as libtorch names it.
 pub(crate) fn device() -> Result<Device> {
     Ok(match device_kind()? {

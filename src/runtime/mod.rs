@@ -14,5 +14,5 @@ pub use device::{
 pub use memory::{Payload, payload};
 pub use path::{Path, instruction_set, path, with_instruction_set, with_path};
 
-pub(crate) use device::device;
+pub(crate) use device::{device, on_host};
 pub(crate) use memory::Counted;
