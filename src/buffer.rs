@@ -297,7 +297,7 @@ impl Buffer {
     }
 
     /// The tensor of a buffer of `shape` that is its storage's only owner.
-    fn sole(&mut self, op: &'static str, shape: &[usize]) -> Result<&mut Tensor> {
+    pub(crate) fn sole(&mut self, op: &'static str, shape: &[usize]) -> Result<&mut Tensor> {
         if self.shape() != shape {
             let expected = format!("a result of shape {shape:?} to write into");
             return Err(Error::Shape {
@@ -319,32 +319,6 @@ impl Buffer {
     ) -> Result<()> {
         let tensor = self.sole(op, shape)?;
         tensor.copy_in_place(result()?.tensor())
-    }
-
-    /// Adds `a * x` in place, the step of gradient descent: the product is rounded, then the sum.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] where the shapes differ; [`Error::SharedStorage`] where a clone, a reshape or a tape still
-    /// holds the storage. On an error nothing has been written.
-    ///
-    /// ```
-    /// # use torchlean::Buffer;
-    /// # if torchlean::device_kind().is_ok() {
-    /// let mut parameters = Buffer::from_slice(&[1.0, 2.0], &[2])?;
-    /// let gradient = Buffer::from_slice(&[4.0, 8.0], &[2])?;
-    /// parameters.axpy(-0.25, &gradient)?;
-    /// assert_eq!(parameters.to_vec()?, [0.0, 0.0]);
-    ///
-    /// let saved = parameters.clone();
-    /// assert!(parameters.axpy(1.0, &gradient).is_err());
-    /// # }
-    /// # Ok::<(), torchlean::Error>(())
-    /// ```
-    pub fn axpy(&mut self, a: f32, x: &Buffer) -> Result<()> {
-        let op = "Buffer::axpy";
-        same_shape(op, self, x)?;
-        let storage = Arc::get_mut(&mut self.storage).ok_or(Error::SharedStorage { op })?;
-        storage.tensor.add_in_place(&x.tensor().mul_scalar(a)?)
     }
 
     /// `self + other` for shapes known to agree, in place where the storage is this buffer's alone.
