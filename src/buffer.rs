@@ -54,7 +54,7 @@ impl Unwritten {
     pub(crate) fn new(shape: impl Into<Arc<[usize]>>) -> Result<Unwritten> {
         let shape = shape.into();
         let n: usize = shape.iter().product();
-        let tensor = Tensor::empty(n as i64, Device::Cpu)?;
+        let tensor = Tensor::for_result(n)?;
         Ok(Unwritten { tensor, shape })
     }
 
@@ -119,7 +119,7 @@ impl Buffer {
 
     /// Whether this thread computes on this buffer with the host's own kernels.
     pub(crate) fn fused(&self) -> bool {
-        runtime::path() == Path::Fused && !self.tensor().is_cuda()
+        runtime::path() == Path::Fused && runtime::on_host()
     }
 
     /// The values of a buffer on the host.
@@ -292,30 +292,39 @@ impl Buffer {
         Ok(value[0])
     }
 
-    /// Adds `a * x` in place, the step of gradient descent: the product is rounded, then the sum.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] where the shapes differ; [`Error::SharedStorage`] where a clone, a reshape or a tape still
-    /// holds the storage. On an error nothing has been written.
-    ///
-    /// ```
-    /// # use torchlean::Buffer;
-    /// # if torchlean::device_kind().is_ok() {
-    /// let mut parameters = Buffer::from_slice(&[1.0, 2.0], &[2])?;
-    /// let gradient = Buffer::from_slice(&[4.0, 8.0], &[2])?;
-    /// parameters.axpy(-0.25, &gradient)?;
-    /// assert_eq!(parameters.to_vec()?, [0.0, 0.0]);
-    ///
-    /// let saved = parameters.clone();
-    /// assert!(parameters.axpy(1.0, &gradient).is_err());
-    /// # }
-    /// # Ok::<(), torchlean::Error>(())
-    /// ```
-    pub fn axpy(&mut self, a: f32, x: &Buffer) -> Result<()> {
-        let op = "axpy";
-        same_shape(op, self, x)?;
+    /// Where a kernel writes a result of `shape`: the whole of this buffer, on the host and its storage's only owner.
+    pub(crate) fn host_slice_mut(
+        &mut self,
+        op: &'static str,
+        shape: &[usize],
+    ) -> Result<&mut [f32]> {
+        let n = self.len();
+        Ok(self.sole(op, shape)?.host_slice_mut(n))
+    }
+
+    /// The tensor of a buffer of `shape` that is its storage's only owner.
+    pub(crate) fn sole(&mut self, op: &'static str, shape: &[usize]) -> Result<&mut Tensor> {
+        if self.shape() != shape {
+            let expected = format!("a result of shape {shape:?} to write into");
+            return Err(Error::Shape {
+                op,
+                expected,
+                found: self.shape().to_vec(),
+            });
+        }
         let storage = Arc::get_mut(&mut self.storage).ok_or(Error::SharedStorage { op })?;
-        storage.tensor.add_in_place(&x.tensor().mul_scalar(a)?)
+        Ok(&mut storage.tensor)
+    }
+
+    /// Checks that `self` may be written, then takes the value of `result`.
+    pub(crate) fn overwrite(
+        &mut self,
+        op: &'static str,
+        shape: &[usize],
+        result: impl FnOnce() -> Result<Buffer>,
+    ) -> Result<()> {
+        let tensor = self.sole(op, shape)?;
+        tensor.copy_in_place(result()?.tensor())
     }
 
     /// `self + other` for shapes known to agree, in place where the storage is this buffer's alone.

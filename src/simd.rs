@@ -106,3 +106,49 @@ macro_rules! compiled_for_each_set {
     };
 }
 pub(crate) use compiled_for_each_set;
+
+/// The alignment that [`store_past_cache`] needs.
+pub(crate) const ALIGNMENT: usize = 16;
+
+/// Writes values without reading their cache lines first, and without keeping them: for results beyond the cache.
+///
+/// # Safety
+/// `out` is aligned to [`ALIGNMENT`]; [`fence`] comes before anything else may read it.
+#[inline(always)]
+pub(crate) unsafe fn store_past_cache(out: &mut [f32; 8], values: &[f32; 8]) {
+    #[cfg(target_arch = "x86_64")]
+    for (out, values) in out.chunks_exact_mut(4).zip(values.chunks_exact(4)) {
+        // SAFETY: SSE is part of x86-64; both hold four floats, and the caller promised the alignment.
+        unsafe {
+            use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+            _mm_stream_ps(out.as_mut_ptr(), _mm_loadu_ps(values.as_ptr()));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        *out = *values;
+    }
+}
+
+/// Orders the stores of [`store_past_cache`] before what follows.
+#[inline(always)]
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Asks for the cache lines of some values to come; a place past the end is no harm.
+#[inline(always)]
+pub(crate) fn prefetch(values: &[f32], from: usize, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for k in (from..from + n).step_by(16) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(k).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, from, n);
+}

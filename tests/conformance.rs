@@ -141,6 +141,52 @@ fn slices_at_every_offset() {
     }
 }
 
+/// Into a reused buffer: the same bits in every form, and nothing written where it may not be.
+#[test]
+fn into_a_buffer_that_is_there() {
+    use torchlean::{Buffer, Error};
+    need_device!();
+    let inputs = data::edge_inputs(300, 3);
+    let buffer = |values: &[f32]| Buffer::from_slice(values, &[values.len()]).unwrap();
+    let (table, u) = (buffer(&inputs.table), buffer(&inputs.coords));
+    let layers = buffer(&inputs.layers);
+    let layered = table.reshape(&[2, 6]).unwrap();
+    common::in_every_form(|form| {
+        let mut out = buffer(&inputs.a);
+        let mut same = |want: Buffer, write: &dyn Fn(&mut Buffer) -> torchlean::Result<()>| {
+            write(&mut out).unwrap();
+            let want = want.to_vec().unwrap();
+            common::assert_bits_eq(form, &out.to_vec().unwrap(), &want);
+        };
+        same(table.table_lookup(&u).unwrap(), &|out| {
+            table.table_lookup_into(&u, out)
+        });
+        same(layered.layered_table_lookup(&u, &layers).unwrap(), &|out| {
+            layered.layered_table_lookup_into(&u, &layers, out)
+        });
+        same(table.gather_at(&u).unwrap(), &|out| {
+            table.gather_at_into(&u, out)
+        });
+
+        let held = out.clone();
+        let refused = table.table_lookup_into(&u, &mut out);
+        assert!(
+            matches!(refused, Err(Error::SharedStorage { .. })),
+            "{form}"
+        );
+        drop(held);
+        let mut own = u.clone();
+        let refused = table.gather_at_into(&u, &mut own);
+        assert!(
+            matches!(refused, Err(Error::SharedStorage { .. })),
+            "{form}"
+        );
+        let mut short = buffer(&inputs.a[1..]);
+        let refused = table.table_lookup_into(&u, &mut short);
+        assert!(matches!(refused, Err(Error::Shape { .. })), "{form}");
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

@@ -3,7 +3,10 @@
 //! Each is one IEEE 754 operation, rounded to nearest, ties to even; NaN, infinities, signed zeros and subnormals
 //! are IEEE's. Shapes must agree: nothing is broadcast. The same bits on every device.
 
-use crate::buffer::{Buffer, same_shape};
+mod host;
+mod step;
+
+use crate::buffer::{Buffer, Unwritten, same_shape};
 use crate::error::Result;
 use crate::tape::{Tape, Var};
 
@@ -159,7 +162,12 @@ impl Buffer {
     /// # Ok::<(), torchlean::Error>(())
     /// ```
     pub fn sqrt(&self) -> Result<Buffer> {
-        Ok(self.like(self.tensor().sqrt()?))
+        if !self.fused() {
+            return Ok(self.like(self.tensor().sqrt()?));
+        }
+        let mut out = Unwritten::like(self)?;
+        host::sqrt(self.host_slice(), out.slice())?;
+        Ok(out.written())
     }
 }
 

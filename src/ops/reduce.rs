@@ -6,8 +6,10 @@
 //! element `k` takes `x[k] + x[k + h]` for `k < n - h`, until one is left. That is the same on every device and for
 //! any number of threads, `log2(n)` additions deep, and has a reference.
 
+mod host;
+
 use crate::aten::Tensor;
-use crate::buffer::{Buffer, same_shape};
+use crate::buffer::{Buffer, Unwritten, same_shape};
 use crate::error::Result;
 use crate::runtime;
 use crate::tape::{Tape, Var};
@@ -85,8 +87,13 @@ impl Buffer {
     /// ```
     pub fn mse(&self, target: &Buffer) -> Result<Buffer> {
         same_shape("mse", self, target)?;
-        let r = self.sub(target)?;
-        r.mul(&r)?.mean()
+        if !self.fused() {
+            let r = self.sub(target)?;
+            return r.mul(&r)?.mean();
+        }
+        let mut squares = Unwritten::like(self)?;
+        host::squares(self.host_slice(), target.host_slice(), squares.slice())?;
+        squares.written().mean()
     }
 
     /// This one element, for every element of `shape`.
@@ -106,6 +113,20 @@ fn fold(x: &Tensor, mut n: i64) -> Result<Tensor> {
         n = half;
     }
     left.narrow(0, 1)?.copy()
+}
+
+/// `r * (g * (2 / n))` with `r = x - target`.
+fn mse_vjp(x: &Buffer, target: &Buffer, g: &Buffer) -> Result<Buffer> {
+    let factor = 2.0 / x.len() as f32;
+    if !x.fused() {
+        let r = x.sub(target)?;
+        // One element against many: the only broadcast of the crate.
+        return Ok(x.like(r.tensor().mul(g.scale(factor)?.tensor())?));
+    }
+    let weight = g.item()? * factor;
+    let mut out = Unwritten::like(x)?;
+    host::weighted(x.host_slice(), target.host_slice(), weight, out.slice())?;
+    Ok(out.written())
 }
 
 impl Tape {
@@ -153,10 +174,7 @@ impl Tape {
             |x| x[0].mse(x[1]),
             |args| {
                 let (x, target) = (args.input(0)?, args.input(1)?);
-                let r = x.sub(target)?;
-                let weight = args.cotangent().scale(2.0 / x.len() as f32)?;
-                // One element against many: the only broadcast of the crate.
-                let gradient = x.like(r.tensor().mul(weight.tensor())?);
+                let gradient = mse_vjp(x, target, args.cotangent())?;
                 let negative = args.when_needed(1, || gradient.neg())?;
                 Ok(vec![args.when_needed(0, || Ok(gradient))?, negative])
             },

@@ -233,6 +233,11 @@ pub fn require_cuda(feature: &'static str) -> Result<()> {
     }
 }
 
+/// Whether buffers live on the host.
+pub(crate) fn on_host() -> bool {
+    cfg!(feature = "libtorch") && selection().device == Ok(DeviceKind::Host)
+}
+
 /// What is known of a CUDA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -26,5 +26,5 @@ pub use path::{Path, instruction_set, path, with_instruction_set, with_path};
 pub use policy::{Float32Policy, float32_policy, set_float32_policy};
 pub use report::{Report, report};
 
-pub(crate) use device::device;
+pub(crate) use device::{device, on_host};
 pub(crate) use memory::Counted;

@@ -29,8 +29,17 @@ pub(crate) fn parallel_each<T: Send>(
     items: impl IntoIterator<Item = T>,
     body: impl Fn(T) + Sync,
 ) -> Result<()> {
-    let items: Vec<_> = items
+    let mut items = items.into_iter();
+    let (Some(first), second) = (items.next(), items.next()) else {
+        return Ok(());
+    };
+    let Some(second) = second else {
+        body(first); // no list for a short input
+        return Ok(());
+    };
+    let items: Vec<_> = [first, second]
         .into_iter()
+        .chain(items)
         .map(|item| Mutex::new(Some(item)))
         .collect();
     parallel_for(items.len(), 1, |range| {

@@ -12,7 +12,7 @@ const BLOCK: usize = 256;
 const GRAIN: usize = 32 * 1024;
 
 /// An index into a table, in as many bits as it needs.
-pub(crate) trait Place: Copy + Default {
+pub(crate) trait Place: Copy + Default + PartialEq {
     /// The index.
     fn get(self) -> usize;
 

@@ -57,6 +57,24 @@ impl Buffer {
         Ok(out.written())
     }
 
+    /// As [`gather_at`](Buffer::gather_at), into a buffer of the positions' shape that the caller reuses.
+    ///
+    /// # Errors
+    /// As there; [`Error::Shape`] where `out` has another shape than the positions; [`Error::SharedStorage`] where
+    /// something else holds its storage.
+    pub fn gather_at_into(&self, positions: &Buffer, out: &mut Buffer) -> Result<()> {
+        let op = "gather_at_into";
+        let size = table_size(op, self)?;
+        if !positions.fused() {
+            return out.overwrite(op, positions.shape(), || {
+                let index = to_index(positions.tensor(), size)?;
+                Ok(positions.like(self.tensor().index_select(&index)?))
+            });
+        }
+        let out = out.host_slice_mut(op, positions.shape())?;
+        host::gather(self.host_slice(), positions.host_slice(), out)
+    }
+
     /// Zeros of `size`, with each value added at its position; rank 1.
     ///
     /// # Edge cases

@@ -73,6 +73,30 @@ impl Buffer {
         forward(&table, coords)
     }
 
+    /// As [`table_lookup`](Buffer::table_lookup), into a buffer of the coordinates' shape that the caller reuses.
+    ///
+    /// # Errors
+    /// As there; [`Error::Shape`] where `out` has another shape than the coordinates; [`Error::SharedStorage`] where
+    /// something else holds its storage, the table or the coordinates among them. On an error of a check nothing has
+    /// been written.
+    ///
+    /// ```
+    /// # use torchlean::Buffer;
+    /// # if torchlean::device_kind().is_ok() {
+    /// let table = Buffer::from_slice(&[10.0, 20.0, 40.0], &[3])?;
+    /// let mut out = Buffer::zeros(&[2])?;
+    /// for u in [[0.5, 1.25], [2.0, -3.0]] {
+    ///     table.table_lookup_into(&Buffer::from_slice(&u, &[2])?, &mut out)?;
+    /// }
+    /// assert_eq!(out.to_vec()?, [40.0, 10.0]);
+    /// # }
+    /// # Ok::<(), torchlean::Error>(())
+    /// ```
+    pub fn table_lookup_into(&self, coords: &Buffer, out: &mut Buffer) -> Result<()> {
+        let op = "table_lookup_into";
+        forward_into(op, &Table::plain(op, self)?, coords, out)
+    }
+
     /// As [`table_lookup`](Buffer::table_lookup), with a layer of the table chosen per coordinate; `self` is the
     /// table, of shape `[L, W]`.
     ///
@@ -97,6 +121,21 @@ impl Buffer {
     pub fn layered_table_lookup(&self, coords: &Buffer, layers: &Buffer) -> Result<Buffer> {
         let table = Table::layered("layered_table_lookup", self, coords, layers)?;
         forward(&table, coords)
+    }
+
+    /// As [`layered_table_lookup`](Buffer::layered_table_lookup), into a buffer that the caller reuses.
+    ///
+    /// # Errors
+    /// As there and as [`table_lookup_into`](Buffer::table_lookup_into).
+    pub fn layered_table_lookup_into(
+        &self,
+        coords: &Buffer,
+        layers: &Buffer,
+        out: &mut Buffer,
+    ) -> Result<()> {
+        let op = "layered_table_lookup_into";
+        let table = Table::layered(op, self, coords, layers)?;
+        forward_into(op, &table, coords, out)
     }
 }
 
@@ -198,18 +237,31 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The one place where the forward's form is chosen.
+/// Into a new buffer, in the form that holds.
 fn forward(table: &Table<'_>, coords: &Buffer) -> Result<Buffer> {
     if !coords.fused() {
         return composed(table, coords);
     }
-    let lookup = table.on_host(coords);
     let mut out = Unwritten::like(coords)?;
-    host::forward(&lookup, out.slice())?;
+    host::forward(&table.on_host(coords), out.slice())?;
     Ok(out.written())
 }
 
-/// The one place where the gradients' form is chosen: of the table, and of the coordinates, where they are needed.
+/// Into a buffer that is there, in the form that holds.
+fn forward_into(
+    op: &'static str,
+    table: &Table<'_>,
+    coords: &Buffer,
+    out: &mut Buffer,
+) -> Result<()> {
+    if !coords.fused() {
+        return out.overwrite(op, coords.shape(), || composed(table, coords));
+    }
+    let out = out.host_slice_mut(op, coords.shape())?;
+    host::forward(&table.on_host(coords), out)
+}
+
+/// The gradients in the form that holds: of the table, and of the coordinates, where they are needed.
 fn gradients(
     table: &Table<'_>,
     coords: &Buffer,

@@ -1,14 +1,9 @@
 //! The gradients of the table and of the coordinates, in one pass.
-//!
-//! The contract's table gradient is the sum of two scatters: of `g0` to the lower entries and of `gm` to the upper ones.
-//! Both sums of a cell stand side by side, so that one 8-byte read, addition and write does both, and each sum is added
-//! up in the order of the coordinates. `sums[k]` holds what flows to entry `k` as a lower and to entry `k + 1` as an
-//! upper one; a sum never is -0.0, so adding a zero changes none, and that is what leaves the end of the axis (where the
-//! upper entry is the last one, with `gm` a zero or, beside a NaN in `g0`, a NaN) without a case of its own.
 
 use super::Lookup;
 use super::cells::{Axis, BLOCK, LANES, flatten, load, locate};
-use crate::error::{Error, Result};
+use super::sums::{Dense, Sparse, Sums};
+use crate::error::Result;
 use crate::ops::index::host::Place;
 use crate::runtime;
 use crate::runtime::parallel::{parallel_each, piece};
@@ -23,13 +18,13 @@ pub(crate) struct Gradients<'a> {
     pub(crate) coords: Option<&'a mut [f32]>,
 }
 
-/// What flows to an entry as the lower one of its cell, and to the next one as the upper.
-type Sums = [f32; 2];
+/// A table with at least this many entries per coordinate is for the most part not touched.
+const FEW: usize = 4;
 
 /// The gradients for a cotangent `g`.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`] for the sums; libtorch's, where its threads cannot be had.
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) for the sums; libtorch's, where its threads cannot be had.
 pub(crate) fn vjp(lookup: &Lookup<'_>, g: &[f32], gradients: Gradients<'_>) -> Result<()> {
     let set = runtime::instruction_set();
     let Gradients { table, coords } = gradients;
@@ -39,43 +34,22 @@ pub(crate) fn vjp(lookup: &Lookup<'_>, g: &[f32], gradients: Gradients<'_>) -> R
             None => Ok(()),
         };
     };
-    let mut sums = zeros(lookup.table.len())?;
-    accumulate(set, lookup, g, &mut sums, coords)?;
-    for (out, sums) in d_table
-        .chunks_mut(lookup.width)
-        .zip(sums.chunks(lookup.width))
-    {
-        let mut upper = 0.0;
-        for (out, sum) in out.iter_mut().zip(sums) {
-            *out = sum[0] + upper;
-            upper = sum[1];
+    let (n, width) = (lookup.coords.len(), lookup.width);
+    if n < d_table.len() / FEW && u32::try_from(n).is_ok() {
+        let mut sums = Sparse::new(n)?;
+        match coords {
+            None => scatter_sparsely(set, lookup, g, &mut sums),
+            Some(d_coords) => both_sparsely(set, lookup, g, &mut sums, d_coords),
         }
+        sums.finish(width, d_table);
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Both sums of every entry, starting from +0.0.
-fn zeros(n: usize) -> Result<Vec<Sums>> {
-    let mut sums: Vec<Sums> = Vec::new();
-    sums.try_reserve_exact(n).map_err(|_| Error::OutOfMemory {
-        op: "table_lookup_vjp",
-        bytes: n as u64 * size_of::<Sums>() as u64,
-    })?;
-    sums.resize(n, [0.0; 2]);
-    Ok(sums)
-}
-
-fn accumulate(
-    set: InstructionSet,
-    lookup: &Lookup<'_>,
-    g: &[f32],
-    sums: &mut [Sums],
-    d_coords: Option<&mut [f32]>,
-) -> Result<()> {
-    match d_coords {
-        None => scatter(set, lookup, g, sums),
-        Some(d_coords) => both(set, lookup, g, sums, d_coords),
+    let mut sums = Dense::new(d_table.len())?;
+    match coords {
+        None => scatter(set, lookup, g, &mut sums),
+        Some(d_coords) => both(set, lookup, g, &mut sums, d_coords),
     }
+    sums.finish(width, d_table);
     Ok(())
 }
 
@@ -98,29 +72,41 @@ fn slopes_in_parallel(
 
 compiled_for_each_set! {
     fn slopes(lookup: &Lookup<'_>, g: &[f32], out: &mut [f32]) {
-        pass::<true, false>(lookup, g, out, &mut []);
+        pass::<true, false, Dense>(lookup, g, out, None);
     }
 }
 
 compiled_for_each_set! {
-    fn scatter(lookup: &Lookup<'_>, g: &[f32], sums: &mut [Sums]) {
-        pass::<false, true>(lookup, g, &mut [], sums);
+    fn scatter(lookup: &Lookup<'_>, g: &[f32], sums: &mut Dense) {
+        pass::<false, true, Dense>(lookup, g, &mut [], Some(sums));
     }
 }
 
 compiled_for_each_set! {
-    fn both(lookup: &Lookup<'_>, g: &[f32], sums: &mut [Sums], out: &mut [f32]) {
-        pass::<true, true>(lookup, g, out, sums);
+    fn both(lookup: &Lookup<'_>, g: &[f32], sums: &mut Dense, out: &mut [f32]) {
+        pass::<true, true, Dense>(lookup, g, out, Some(sums));
+    }
+}
+
+compiled_for_each_set! {
+    fn scatter_sparsely(lookup: &Lookup<'_>, g: &[f32], sums: &mut Sparse) {
+        pass::<false, true, Sparse>(lookup, g, &mut [], Some(sums));
+    }
+}
+
+compiled_for_each_set! {
+    fn both_sparsely(lookup: &Lookup<'_>, g: &[f32], sums: &mut Sparse, out: &mut [f32]) {
+        pass::<true, true, Sparse>(lookup, g, out, Some(sums));
     }
 }
 
 /// The gradient of the coordinates (`COORDS`) into `out`, that of the table (`TABLE`) into `sums`.
 #[inline(always)]
-fn pass<const COORDS: bool, const TABLE: bool>(
+fn pass<const COORDS: bool, const TABLE: bool, S: Sums>(
     lookup: &Lookup<'_>,
     g: &[f32],
     out: &mut [f32],
-    sums: &mut [Sums],
+    mut sums: Option<&mut S>,
 ) {
     let &Lookup {
         table,
@@ -129,7 +115,7 @@ fn pass<const COORDS: bool, const TABLE: bool>(
         layers,
     } = lookup;
     let (axis, count) = (Axis::new(width), table.len() / width);
-    assert!(!TABLE || sums.len() == table.len());
+    assert!(sums.as_ref().is_none_or(|sums| sums.hold(table.len())));
     let (mut cells, mut flat, mut weights) = ([0; BLOCK], [0; BLOCK], [0.0; BLOCK]);
     for (k, (coords, g)) in coords.chunks(BLOCK).zip(g.chunks(BLOCK)).enumerate() {
         let range = k * BLOCK..k * BLOCK + coords.len();
@@ -149,7 +135,7 @@ fn pass<const COORDS: bool, const TABLE: bool>(
                 }
             }
         }
-        if TABLE {
+        if TABLE && let Some(sums) = sums.as_deref_mut() {
             // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1, where no weight is 1.
             unsafe {
                 match layers {
@@ -174,50 +160,62 @@ unsafe fn slope<P: Place, const PAIR: bool>(
     g: &[f32],
     out: &mut [f32],
 ) {
-    let places = places.as_chunks::<LANES>().0;
-    let (full, tail) = out.as_chunks_mut::<LANES>();
-    let (coords, last_coords) = coords.as_chunks::<LANES>();
-    let (g, last_g) = g.as_chunks::<LANES>();
-    for (k, out) in full.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        let (lower, upper) = unsafe { load::<P, PAIR>(table, &places[k]) };
-        for lane in 0..LANES {
-            out[lane] = inside(
-                axis,
-                coords[k][lane],
-                g[k][lane] * (upper[lane] - lower[lane]),
-            );
-        }
+    // The coordinates strictly inside keep every bit of their slope, the others none.
+    let mut kept = [0; BLOCK];
+    for (kept, &u) in kept.iter_mut().zip(coords) {
+        *kept = if (u > 0.0) & (u < axis.last) {
+            u32::MAX
+        } else {
+            0
+        };
     }
-    if !tail.is_empty() {
+    let (places, kept) = (places.as_chunks::<LANES>().0, kept.as_chunks::<LANES>().0);
+    let (full, tail) = out.as_chunks_mut::<LANES>();
+    let (g, last_g) = g.as_chunks::<LANES>();
+    let last = places.iter().zip(kept).nth(full.len());
+    for (((out, places), kept), g) in full.iter_mut().zip(places).zip(kept).zip(g) {
+        // SAFETY: the caller's promise.
+        *out = unsafe { slopes_of::<P, PAIR>(table, places, kept, g) };
+    }
+    if let Some((places, kept)) = last.filter(|_| !tail.is_empty()) {
+        let mut g = [0.0; LANES];
+        g[..tail.len()].copy_from_slice(last_g);
         // SAFETY: as above; the lanes past the end are places of an earlier block, or 0.
-        let (lower, upper) = unsafe { load::<P, PAIR>(table, &places[full.len()]) };
-        for (lane, out) in tail.iter_mut().enumerate() {
-            *out = inside(
-                axis,
-                last_coords[lane],
-                last_g[lane] * (upper[lane] - lower[lane]),
-            );
-        }
+        let slopes = unsafe { slopes_of::<P, PAIR>(table, places, kept, &g) };
+        tail.copy_from_slice(&slopes[..tail.len()]);
     }
 }
 
-/// The slope where the coordinate is strictly inside, selected and not multiplied.
+/// # Safety
+/// As [`load`].
 #[inline(always)]
-fn inside(axis: Axis, u: f32, slope: f32) -> f32 {
-    if (u > 0.0) & (u < axis.last) {
-        slope
-    } else {
-        0.0
+unsafe fn slopes_of<P: Place, const PAIR: bool>(
+    table: &[f32],
+    places: &[P; LANES],
+    kept: &[u32; LANES],
+    g: &[f32; LANES],
+) -> [f32; LANES] {
+    // SAFETY: the caller's promise.
+    let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
+    let mut slopes = [0.0; LANES];
+    for k in 0..LANES {
+        let slope = g[k] * (upper[k] - lower[k]);
+        slopes[k] = f32::from_bits(slope.to_bits() & kept[k]);
     }
+    slopes
 }
 
 /// Both scatters of a block, in order.
 ///
 /// # Safety
-/// Every place is below `sums.len()`, and below `sums.len() - 1` where the weight is 1.
+/// Every place is one that `sums` holds, and so is the next where the weight is 1.
 #[inline(always)]
-unsafe fn add<P: Place>(places: &[P; BLOCK], weights: &[f32; BLOCK], g: &[f32], sums: &mut [Sums]) {
+unsafe fn add<P: Place, S: Sums>(
+    places: &[P; BLOCK],
+    weights: &[f32; BLOCK],
+    g: &[f32],
+    sums: &mut S,
+) {
     let n = g.len();
     let (mut rows, mut terms) = ([P::default(); BLOCK], [[0.0; 2]; BLOCK]);
     let (places, weights) = (&places[..n], &weights[..n]);
@@ -230,9 +228,27 @@ unsafe fn add<P: Place>(places: &[P; BLOCK], weights: &[f32; BLOCK], g: &[f32], 
         // A NaN coordinate puts NaN into entry 0 alone, by way of g0.
         terms[k] = [g[k] - gm, if w.is_nan() { 0.0 } else { gm }];
     }
-    for (row, term) in rows.iter().zip(terms) {
+    let mut repeated = 0;
+    for (row, next) in rows.iter().zip(&rows[1..]) {
+        repeated += u32::from(row == next);
+    }
+    if (repeated as usize) < n / 2 {
+        for (row, term) in rows.iter().zip(terms) {
+            // SAFETY: the caller's promise.
+            let sum = unsafe { sums.at(row.get()) };
+            *sum = [sum[0] + term[0], sum[1] + term[1]];
+        }
+        return;
+    }
+    // Sorted coordinates stay in a cell for long: its sums stay in a register, not in memory.
+    let mut terms = rows.iter().zip(terms).peekable();
+    while let Some((row, term)) = terms.next() {
         // SAFETY: the caller's promise.
-        let sum = unsafe { sums.get_unchecked_mut(row.get()) };
-        *sum = [sum[0] + term[0], sum[1] + term[1]];
+        let sum = unsafe { sums.at(row.get()) };
+        let mut kept = [sum[0] + term[0], sum[1] + term[1]];
+        while let Some((_, term)) = terms.next_if(|(next, _)| *next == row) {
+            kept = [kept[0] + term[0], kept[1] + term[1]];
+        }
+        *sum = kept;
     }
 }

@@ -8,6 +8,7 @@
 mod cells;
 mod forward;
 mod gradient;
+mod sums;
 
 pub(crate) use forward::forward;
 pub(crate) use gradient::{Gradients, vjp};

@@ -1,0 +1,123 @@
+//! What flows to the entries of a table.
+//!
+//! The contract's table gradient is the sum of two scatters: of `g0` to the lower entries of the cells and of `gm` to
+//! the upper ones. Both sums of a cell stand side by side, so that one 8-byte read, addition and write does both, and
+//! each is added up in the order of the coordinates, starting from +0.0. `at(k)` holds what flows to entry `k` as a
+//! lower and to entry `k + 1` as an upper one. A sum never is -0.0, so adding a zero changes none. That leaves the end
+//! of the axis without a case of its own: its upper entry is the last one itself, to which `gm` brings a zero, or a NaN
+//! that `g0` brings as well, so what stands there for the entry after it is left out.
+
+use crate::error::{Error, Result};
+
+/// Pairs of sums by entry.
+pub(super) trait Sums {
+    /// Whether there is a pair for each of `entries`.
+    fn hold(&self, entries: usize) -> bool;
+
+    /// The pair of an entry.
+    ///
+    /// # Safety
+    /// The entry is one that the sums [`hold`](Sums::hold).
+    unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2];
+}
+
+/// A vector, or an error where memory has no room for it.
+fn filled<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values
+        .try_reserve_exact(n)
+        .map_err(|_| Error::OutOfMemory {
+            op: "table_lookup_vjp",
+            bytes: n as u64 * size_of::<T>() as u64,
+        })?;
+    values.resize(n, value);
+    Ok(values)
+}
+
+/// A pair for every entry.
+pub(super) struct Dense(Vec<[f32; 2]>);
+
+impl Dense {
+    pub(super) fn new(entries: usize) -> Result<Dense> {
+        Ok(Dense(filled(entries, [0.0; 2])?))
+    }
+
+    /// Adds the two sums of each entry; layers are `width` long.
+    pub(super) fn finish(self, width: usize, out: &mut [f32]) {
+        for (out, sums) in out.chunks_mut(width).zip(self.0.chunks(width)) {
+            let mut upper = 0.0;
+            for (out, [lower, next]) in out.iter_mut().zip(sums) {
+                *out = lower + upper;
+                upper = *next;
+            }
+        }
+    }
+}
+
+impl Sums for Dense {
+    #[inline(always)]
+    fn hold(&self, entries: usize) -> bool {
+        self.0.len() == entries
+    }
+
+    #[inline(always)]
+    unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.get_unchecked_mut(entry) }
+    }
+}
+
+/// Pairs for the entries that occur, of which there are few: a hash table with linear probing.
+pub(super) struct Sparse {
+    /// The entries and their sums, as they came.
+    pairs: Vec<(usize, [f32; 2])>,
+    /// For each hash 1 + the place of a pair, or 0; at most half are used.
+    heads: Vec<u32>,
+}
+
+impl Sparse {
+    /// For at most `n` different entries, fewer than 2^32.
+    pub(super) fn new(n: usize) -> Result<Sparse> {
+        let mut pairs = filled(n, (0, [0.0; 2]))?;
+        pairs.clear();
+        let heads = filled((2 * n).next_power_of_two(), 0)?;
+        Ok(Sparse { pairs, heads })
+    }
+
+    /// Adds the two sums of each entry; layers are `width` long.
+    pub(super) fn finish(self, width: usize, out: &mut [f32]) {
+        out.fill(0.0);
+        for (entry, [lower, upper]) in self.pairs {
+            out[entry] += lower;
+            if !(entry + 1).is_multiple_of(width) {
+                out[entry + 1] += upper;
+            }
+        }
+    }
+}
+
+impl Sums for Sparse {
+    #[inline(always)]
+    fn hold(&self, _: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2] {
+        // Fibonacci hashing: neighbouring entries, the usual case, go far apart.
+        let mask = self.heads.len() - 1;
+        let mut slot = ((entry as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        loop {
+            match self.heads[slot] as usize {
+                0 => {
+                    self.pairs.push((entry, [0.0; 2]));
+                    self.heads[slot] = self.pairs.len() as u32;
+                    let last = self.pairs.len() - 1;
+                    return &mut self.pairs[last].1;
+                }
+                place if self.pairs[place - 1].0 == entry => return &mut self.pairs[place - 1].1,
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+    }
+}
