@@ -17,9 +17,10 @@ endif
 export CARGO_TARGET_DIR := $(CURDIR)/target/$(SDK)
 
 lay-out = $(if $(filter user,$(SDK)),scripts/libtorch.sh,env -u LIBTORCH scripts/libtorch.sh $(SDK))
+with-cuda-sdk = env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda
 unlinked = env -u LIBTORCH CARGO_TARGET_DIR=$(CURDIR)/target/unlinked cargo
 
-.PHONY: help sdk demo test lint doc bench test-unlinked test-downstream test-cuda-sdk exhaustive soak have-sdk
+.PHONY: help sdk demo test lint doc bench test-unlinked test-downstream test-cuda-sdk exhaustive soak have-sdk have-cuda-sdk
 
 help: ## this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,14 +49,12 @@ bench: have-sdk ## check that all forms agree, then time them
 test-unlinked: ## the tests of a build without libtorch: needs no SDK and no C++ compiler
 	$(unlinked) test --no-default-features
 
-test-downstream: have-sdk ## a crate outside this repository that depends on it links, starts and finds its device
+test-downstream: have-sdk have-cuda-sdk ## a crate outside this repository links, starts and finds its device, with both SDKs
 	scripts/test-downstream.sh
-	test ! -d .libtorch/cuda || env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda scripts/test-downstream.sh
+	$(with-cuda-sdk) scripts/test-downstream.sh
 
-test-cuda-sdk: ## the device selection with a CUDA SDK and no visible device
-	env -u LIBTORCH -u LIBTORCH_USE_PYTORCH -u TORCHLEAN_TORCH_INDEX_URL scripts/libtorch.sh cuda
-	env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda CARGO_TARGET_DIR=$(CURDIR)/target/cuda \
-		CUDA_VISIBLE_DEVICES= cargo test --test selection
+test-cuda-sdk: have-cuda-sdk ## the device selection with a CUDA SDK and no visible device
+	$(with-cuda-sdk) CARGO_TARGET_DIR=$(CURDIR)/target/cuda CUDA_VISIBLE_DEVICES= cargo test --test selection
 
 exhaustive: have-sdk ## floor, positions and lookups over all 2^32 bit patterns (an hour or two)
 	cargo test --release --test exhaustive -- --ignored --nocapture
@@ -65,3 +64,6 @@ soak: have-sdk ## eight threads for minutes, a million tapes, two million random
 
 have-sdk:
 	@$(lay-out)
+
+have-cuda-sdk:
+	@env -u LIBTORCH -u LIBTORCH_USE_PYTORCH -u TORCHLEAN_TORCH_INDEX_URL scripts/libtorch.sh cuda
