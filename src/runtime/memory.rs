@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::device::{cuda_index, require_cuda};
+use super::cuda::cuda_index;
+use super::device::require_cuda;
 use crate::error::{Error, Result};
 use crate::sys;
 

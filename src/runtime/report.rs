@@ -5,7 +5,8 @@ use std::hint::black_box;
 
 use serde_json::{Value, json};
 
-use super::device::{CudaDevice, DeviceKind, cuda_device, device_kind, visible_cuda_devices};
+use super::cuda::{CudaDevice, cuda_device};
+use super::device::{DeviceKind, device_kind, visible_cuda_devices};
 use crate::buffer::Buffer;
 
 /// The variables that change what this crate does, and that change which devices are visible.

@@ -1,0 +1,167 @@
+//! The handle to a libtorch tensor, and spare ones for small results.
+
+pub(crate) use tch::Device;
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+
+use super::{failure, wrap};
+use crate::error::Result;
+
+/// An owned handle to a libtorch tensor.
+#[derive(Debug)]
+pub(crate) struct Tensor(pub(super) ManuallyDrop<tch::Tensor>, pub(super) Memory);
+
+/// What is known about a tensor's memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// Where it is, once asked: libtorch takes longer to say so than a short kernel to run.
+    pub(super) data: AtomicPtr<f32>,
+    /// How many floats it has, where it goes to the spare ones; else 0.
+    pub(super) spare: usize,
+}
+
+/// The most floats that a spare tensor has.
+pub(super) const SPARE_SIZE: usize = 16 * 1024;
+
+/// The most spare tensors of a thread: 1 MiB with the size above.
+const SPARE_COUNT: usize = 16;
+
+thread_local! {
+    /// Small results that are no longer needed, for the next of their size: libtorch takes a microsecond to make one.
+    static SPARE: RefCell<Vec<(usize, tch::Tensor)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl From<tch::Tensor> for Tensor {
+    fn from(tensor: tch::Tensor) -> Tensor {
+        let data = AtomicPtr::new(null_mut());
+        Tensor(ManuallyDrop::new(tensor), Memory { data, spare: 0 })
+    }
+}
+
+impl Tensor {
+    /// A spare tensor of `n` floats on the host.
+    pub(super) fn spare(n: usize) -> Option<Tensor> {
+        let tensor = SPARE.with_borrow_mut(|spare| {
+            let place = spare.iter().rposition(|(size, _)| *size == n)?;
+            Some(spare.swap_remove(place).1)
+        });
+        tensor.map(Tensor::from)
+    }
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        // SAFETY: the handle is taken once, here.
+        let tensor = unsafe { ManuallyDrop::take(&mut self.0) };
+        if self.1.spare > 0 {
+            // At the end of a thread there are no spare ones any more.
+            let _ = SPARE.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
+                if spare.len() == SPARE_COUNT {
+                    drop(spare.remove(0));
+                }
+                spare.push((self.1.spare, tensor));
+            });
+        }
+    }
+}
+
+// SAFETY: a handle may move between threads (`tch::Tensor` is `Send`). Shared references reach nothing but ATen
+// functions that take their operands const, and reads of the memory; writes need `&mut Tensor`, which `Buffer`
+// hands out only to the sole owner. ATen's reference counts are atomic.
+unsafe impl Sync for Tensor {}
+
+impl Tensor {
+    /// Adds in place.
+    pub(crate) fn add_in_place(&mut self, other: &Tensor) -> Result<()> {
+        self.0
+            .f_add_(&other.0)
+            .map(drop)
+            .map_err(|error| failure("add_", error))
+    }
+
+    /// Takes the values of a tensor of the same shape.
+    pub(crate) fn copy_in_place(&mut self, other: &Tensor) -> Result<()> {
+        self.0
+            .f_copy_(&other.0)
+            .map_err(|error| failure("copy_", error))
+    }
+
+    /// A flat tensor on the host for a result, of any bits. Nothing but the tensor itself may ever share its memory,
+    /// which may come from an earlier result.
+    pub(crate) fn for_result(n: usize) -> Result<Tensor> {
+        if let Some(mut tensor) = Tensor::spare(n) {
+            tensor.1.spare = n;
+            return Ok(tensor);
+        }
+        let options = (tch::Kind::Float, Device::Cpu);
+        let mut tensor = wrap("empty", tch::Tensor::f_empty([n as i64], options))?;
+        if n <= SPARE_SIZE {
+            tensor.1.spare = n;
+        }
+        tensor.ask_for_huge_pages(n);
+        Ok(tensor)
+    }
+
+    /// Fewer page faults at the first touch of a large block; a small one only gets slower.
+    fn ask_for_huge_pages(&self, n: usize) {
+        const LARGE: usize = 32 << 20;
+        const PAGE: usize = 4096;
+        if n * size_of::<f32>() < LARGE {
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        {
+            let start = self.data().cast::<u8>();
+            let head = start.align_offset(PAGE);
+            let length = (n * size_of::<f32>() - head) / PAGE * PAGE;
+            // SAFETY: whole pages inside the tensor's memory; the advice changes no content, and may be refused.
+            unsafe {
+                libc::madvise(start.add(head).cast(), length, libc::MADV_HUGEPAGE);
+            }
+        }
+    }
+
+    /// Where the floats are; the memory of a tensor never moves.
+    fn data(&self) -> *mut f32 {
+        use std::sync::atomic::Ordering::Relaxed;
+        let known = self.1.data.load(Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let data = self.0.data_ptr().cast::<f32>();
+        self.1.data.store(data, Relaxed);
+        data
+    }
+
+    /// The `n` floats of a flat, contiguous tensor on the host.
+    pub(crate) fn host_slice(&self, n: usize) -> &[f32] {
+        debug_assert!(self.0.device() == Device::Cpu && self.0.is_contiguous());
+        debug_assert_eq!(self.0.numel(), n);
+        if n == 0 {
+            return &[]; // its data pointer is null
+        }
+        // SAFETY: a contiguous float32 tensor on the host holds `n` floats at its data pointer, and nothing writes
+        // them while a shared reference to the only owner of the memory lives.
+        unsafe { std::slice::from_raw_parts(self.data(), n) }
+    }
+
+    /// The `n` floats of such a tensor, for its only owner; those of a new one have any bits.
+    pub(crate) fn host_slice_mut(&mut self, n: usize) -> &mut [f32] {
+        debug_assert!(self.0.device() == Device::Cpu && self.0.is_contiguous());
+        debug_assert_eq!(self.0.numel(), n);
+        if n == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above, and `&mut self` is the only way to the memory. It comes from a foreign allocator, so
+        // what was not written yet is some float.
+        unsafe { std::slice::from_raw_parts_mut(self.data(), n) }
+    }
+
+    pub(crate) fn is_cuda(&self) -> bool {
+        self.0.device().is_cuda()
+    }
+}
