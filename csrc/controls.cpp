@@ -235,10 +235,11 @@ int32_t torchlean_cuda_empty_cache() {
 
 } // extern "C"
 
-namespace {
+namespace torchlean {
 
 // The beginning of c10::cuda::CUDACachingAllocator::CUDAAllocator (libtorch 2.11), whose header needs the CUDA toolkit.
-// Never made, only called through: an order of virtual functions is all that it stands for.
+// Never made, only called through: an order of virtual functions is all that it stands for. Not in an anonymous
+// namespace, where a compiler that sees no object made concludes that there is none and drops the calls.
 struct CudaAllocator : c10::DeviceAllocator {
   virtual void* raw_alloc(size_t bytes) = 0;
   virtual void* raw_alloc_with_stream(size_t bytes, void* stream) = 0;
@@ -247,6 +248,12 @@ struct CudaAllocator : c10::DeviceAllocator {
   virtual double getMemoryFraction(c10::DeviceIndex device) = 0;
   virtual void setMemoryFraction(double fraction, c10::DeviceIndex device) = 0;
 };
+
+} // namespace torchlean
+
+namespace {
+
+using torchlean::CudaAllocator;
 
 CudaAllocator* cuda_allocator() {
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11

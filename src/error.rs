@@ -220,6 +220,14 @@ impl Error {
         Error::OutOfMemory { op, bytes }
     }
 
+    /// The same, where it is a lack of memory, in the name of the operation that the user called.
+    pub(crate) fn in_op(self, op: &'static str) -> Error {
+        match self {
+            Error::OutOfMemory { bytes, .. } => Error::OutOfMemory { op, bytes },
+            other => other,
+        }
+    }
+
     /// The one place where a message of libtorch becomes an error.
     #[cfg_attr(not(feature = "libtorch"), allow(dead_code))]
     pub(crate) fn from_libtorch(call: &'static str, text: &str) -> Error {

@@ -487,6 +487,10 @@ fn what_is_refused_names_the_operation_and_the_next_call_works_here() -> Result<
             "scatter_add_at: the shape [18446744073709551615]",
         ),
         (
+            Buffer::scatter_add_at(1 << 60, &one, &one),
+            "scatter_add_at: out of memory",
+        ),
+        (
             two.layered_table_lookup(&one, &one),
             "layered_table_lookup: expected a table of rank 2",
         ),
@@ -683,4 +687,22 @@ fn the_reference_refuses_sizes_beyond_memory() {
         spec::scatter_add(&[], usize::MAX, &[0], &[]),
         Err(Error::IndexOutOfRange { .. })
     ));
+}
+
+/// Ours: a result made while a thread ends, when its thread-local values are gone, aborted the process.
+#[test]
+fn results_may_be_made_while_a_thread_ends() {
+    need_device!();
+    struct Late(Buffer);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            assert_eq!(self.0.sqrt().unwrap().item().unwrap(), 3.0);
+        }
+    }
+    thread_local! { static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) }; }
+    let thread = std::thread::spawn(|| {
+        LATE.with_borrow_mut(|late| *late = Some(Late(Buffer::scalar(9.0).unwrap())));
+        Buffer::scalar(4.0).unwrap().sqrt().unwrap();
+    });
+    thread.join().unwrap();
 }

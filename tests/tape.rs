@@ -379,3 +379,29 @@ fn gradient_descent_fits_a_table() -> Result<()> {
     assert!(loss < 1e-6, "{loss}");
     Ok(())
 }
+
+/// What a closure captured may panic when it is dropped: the Vars are foreign all the same.
+#[test]
+fn a_clear_that_panics_makes_the_vars_foreign() -> Result<()> {
+    need_device_or_ok!();
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let tape = Tape::new();
+    let x = tape.leaf(buffer(&[1.0]))?;
+    let captured = PanicsOnDrop;
+    let vjp = move |_: &torchlean::VjpArgs<'_>| {
+        let _kept = &captured;
+        Ok(vec![None])
+    };
+    tape.apply(&Op::new("panics on drop", |x| Ok(x[0].clone()), vjp), &[x])?;
+    let cleared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tape.clear()));
+    assert!(cleared.is_err());
+    let y = tape.leaf(buffer(&[77.0]))?;
+    assert!(matches!(tape.value(x), Err(Error::ForeignVar { .. })));
+    assert_bits_eq("y", &tape.value(y)?.to_vec()?, &[77.0]);
+    Ok(())
+}

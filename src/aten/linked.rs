@@ -44,11 +44,13 @@ impl From<tch::Tensor> for Tensor {
 impl Tensor {
     /// A spare tensor of `n` floats on the host.
     pub(super) fn spare(n: usize) -> Option<Tensor> {
-        let tensor = SPARE.with_borrow_mut(|spare| {
+        // At the end of a thread there are no spare ones any more.
+        let tensor = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
             let place = spare.iter().rposition(|(size, _)| *size == n)?;
             Some(spare.swap_remove(place).1)
         });
-        tensor.map(Tensor::from)
+        tensor.ok().flatten().map(Tensor::from)
     }
 }
 
@@ -57,7 +59,6 @@ impl Drop for Tensor {
         // SAFETY: the handle is taken once, here.
         let tensor = unsafe { ManuallyDrop::take(&mut self.0) };
         if self.1.spare > 0 {
-            // At the end of a thread there are no spare ones any more.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
                 if spare.len() == SPARE_COUNT {

@@ -198,11 +198,10 @@ impl Tape {
     pub fn clear(&self) -> Result<()> {
         let mut nodes = self.nodes("clear")?;
         let mut list = std::mem::take(&mut nodes.list);
+        // Before the values are dropped: what a closure captured may panic then.
+        *nodes = Nodes::default();
         list.clear();
-        *nodes = Nodes {
-            list,
-            ..Nodes::default()
-        };
+        nodes.list = list;
         Ok(())
     }
 

@@ -109,9 +109,10 @@ impl Buffer {
         same_shape(op, positions, values)?;
         if !positions.fused() {
             let index = to_index(positions.tensor(), size)?;
-            return Ok(Buffer::new(scatter(size, &index, values.tensor())?, [size]));
+            let sums = scatter(size, &index, values.tensor()).map_err(|error| error.in_op(op))?;
+            return Ok(Buffer::new(sums, [size]));
         }
-        let mut sums = Unwritten::new([size])?;
+        let mut sums = Unwritten::new([size]).map_err(|error| error.in_op(op))?;
         sums.slice().fill(0.0);
         host::scatter_add(positions.host_slice(), values.host_slice(), sums.slice());
         Ok(sums.written())

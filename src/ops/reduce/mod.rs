@@ -185,7 +185,7 @@ impl Tape {
 /// What the operations of this file mean (with determinism on).
 pub(crate) mod reference {
     use super::super::arithmetic::reference::{mul, neg, scale, sub};
-    use crate::binary32::{Binary32, map};
+    use crate::binary32::{Binary32, map, same_length};
     use crate::error::Result;
 
     /// The fold: +0.0 for nothing.
@@ -218,12 +218,14 @@ pub(crate) mod reference {
 
     /// The mean of `(a - b)^2`.
     pub fn mse(a: &[f32], b: &[f32]) -> Result<f32> {
+        same_length("mse", a.len(), b.len())?;
         let r = sub(a, b)?;
         Ok(mean(&mul(&r, &r)?))
     }
 
     /// `r * (g * (2 / n))` and its negative, with `r = a - b`.
     pub fn mse_vjp(a: &[f32], b: &[f32], g: f32) -> Result<(Vec<f32>, Vec<f32>)> {
+        same_length("mse_vjp", a.len(), b.len())?;
         let da = scale(&sub(a, b)?, times(g, 2.0, a.len()));
         let db = neg(&da);
         Ok((da, db))
