@@ -1,4 +1,4 @@
-//! The fused kernels on slices: the operations of [`Buffer`](crate::Buffer) in the host's memory, without libtorch.
+//! The fused kernels on slices: reading, adding and looking up in the host's memory, without libtorch.
 //!
 //! The names, checks, errors and bits are those of [`Buffer`](crate::Buffer) and of [`spec`](crate::spec); results go
 //! into slices of the caller's, of which every element is written. Alignment does not matter. Large inputs are shared

@@ -49,8 +49,8 @@
 //! 1. **One family, one place.** Contract, every form, VJP, tape method and reference of an operation stand in one file, or
 //!    in one folder where they outgrow it.
 //! 2. **Meaning, then speed.** An operation has a `reference` form, which is what it means, and a composed form made of ATen
-//!    calls, which runs on every device. Lookups, `gather_at` and `scatter_add_at` have a fused form for the host too. The
-//!    steps are numbered alike in all of them, each rounds once, and the same tests hold all to the same bits (or to NaN).
+//!    calls, which runs on every device. Lookups, `gather_at`, `scatter_add_at`, `sqrt`, `mse` and `axpy` have a fused form
+//!    for the host too. The steps are numbered alike in all of them, each rounds once, and the same tests hold all to the same bits (or to NaN).
 //!    [`runtime::with_path`] chooses; the fused form is the default.
 //! 3. **One door to libtorch.** Its tensors are computed on in `aten` alone and its C++ is called in `sys` alone. Without the
 //!    feature `libtorch` the same macro makes a twin of each that cannot be reached or answers [`Error::NotLinked`].
