@@ -20,7 +20,7 @@ lay-out = $(if $(filter user,$(SDK)),scripts/libtorch.sh,env -u LIBTORCH scripts
 with-cuda-sdk = env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda
 unlinked = env -u LIBTORCH CARGO_TARGET_DIR=$(CURDIR)/target/unlinked cargo
 
-.PHONY: help sdk demo test lint doc bench test-unlinked test-downstream test-cuda-sdk exhaustive soak have-sdk have-cuda-sdk
+.PHONY: help sdk demo test lint doc bench test-unlinked test-downstream test-cuda-sdk exhaustive soak memcheck have-sdk have-cuda-sdk
 
 help: ## this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ exhaustive: have-sdk ## floor, positions and lookups over all 2^32 bit patterns 
 
 soak: have-sdk ## eight threads for minutes, a million tapes, two million random calls
 	TORCHLEAN_STRESS=100 cargo test --release --test stress -- --nocapture
+
+memcheck: have-sdk ## random calls under valgrind: no read or write outside memory
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --undef-value-errors=no --error-exitcode=9" \
+		OMP_NUM_THREADS=1 TORCHLEAN_REQUIRE_NATIVE=1 cargo test --test stress random_calls
 
 have-sdk:
 	@$(lay-out)

@@ -1,7 +1,8 @@
 //! The one door to libtorch: the list of ATen calls in use, and its twin for a build without libtorch.
 //!
-//! [`Tensor`] is a flat float32 (or bool, or int64) tensor. The calls below make new tensors (but for the
-//! views `view` and `narrow`, and what says that it works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no `alpha` but 1.
+//! [`Tensor`] is a flat float32 (or bool, or int64) tensor. The calls below make new tensors (but for the views `view`
+//! and `narrow`, and for what says that it works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no
+//! `alpha` but 1.
 
 #[cfg(feature = "libtorch")]
 mod foreign;
