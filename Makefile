@@ -43,8 +43,8 @@ lint: have-sdk ## rustfmt and clippy, warnings denied, with and without libtorch
 doc: have-sdk ## the documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
-bench: have-sdk ## check that all forms agree, then time them
-	cargo bench
+bench: have-sdk ## check that all forms agree, then time them against copying (QUICK=1: in seconds)
+	cargo bench --bench ops
 
 test-unlinked: ## the tests of a build without libtorch: needs no SDK and no C++ compiler
 	$(unlinked) test --no-default-features
