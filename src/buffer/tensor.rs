@@ -14,7 +14,7 @@ impl Buffer {
     /// is not float32, not on the selected device, or requires a gradient is refused.
     ///
     /// # Errors
-    /// [`Error::UnsupportedTensor`] naming the property and the call that mends it; [`Error::OutOfMemory`]; the
+    /// [`Error::UnsupportedTensor`](crate::Error::UnsupportedTensor) naming the property and the call that mends it; [`Error::OutOfMemory`](crate::Error::OutOfMemory); the
     /// errors of [`device_kind`](crate::device_kind).
     ///
     /// ```
@@ -39,7 +39,7 @@ impl Buffer {
     /// memory must outlive them too.
     ///
     /// # Errors
-    /// As [`from_tensor`](Buffer::from_tensor), and [`Error::UnsupportedTensor`] for strides that are not contiguous.
+    /// As [`from_tensor`](Buffer::from_tensor), and [`Error::UnsupportedTensor`](crate::Error::UnsupportedTensor) for strides that are not contiguous.
     pub unsafe fn adopt_tensor(tensor: tch::Tensor) -> Result<Buffer> {
         let (tensor, shape) = Tensor::adopt(tensor, runtime::device()?)?;
         Ok(Buffer::new(tensor, shape))
@@ -48,7 +48,7 @@ impl Buffer {
     /// The values as a `tch` tensor: the sole owner's tensor moves, a shared one is copied.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] where a copy is needed.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) where a copy is needed.
     pub fn into_tensor(self) -> Result<tch::Tensor> {
         match Arc::try_unwrap(self.storage) {
             Ok(storage) => storage.tensor.export(&self.shape),
