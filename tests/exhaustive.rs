@@ -1,18 +1,20 @@
-//! Every one of the 2^32 float32 bit patterns: `floor`, positions, and the lookups of fixed tables, against the
-//! reference. An hour or two; `make exhaustive` runs it. TORCHLEAN_EXHAUSTIVE_SHARE=n runs every n-th block only.
+//! Every one of the 2^32 float32 bit patterns: `floor`, positions, and the lookups of fixed tables, each form against
+//! the reference. An hour or two; `make exhaustive` runs it. TORCHLEAN_EXHAUSTIVE_SHARE=n runs every n-th block only.
+//!
+//! The values of every pattern, the gradients of every eighth block of patterns: the reference takes long for them.
 
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use common::assert_bits_eq;
-use torchlean::{Buffer, Result, Tape, spec};
+use common::{assert_bits_eq, in_every_form};
+use torchlean::{Buffer, Result, Tape, Var, spec};
 
 const BLOCK: u64 = 1 << 18;
 const BLOCKS: u64 = (1 << 32) / BLOCK;
 
-/// Runs a check on every block of bit patterns, on all processors.
-fn every_pattern(what: &str, check: impl Fn(&[f32]) -> Result<()> + Sync) {
+/// Runs a check on every block of bit patterns, on all processors; with true where gradients are wanted.
+fn every_pattern(what: &str, check: impl Fn(&[f32], bool) -> Result<()> + Sync) {
     let share = std::env::var("TORCHLEAN_EXHAUSTIVE_SHARE")
         .ok()
         .and_then(|n| n.parse().ok())
@@ -28,7 +30,8 @@ fn every_pattern(what: &str, check: impl Fn(&[f32]) -> Result<()> + Sync) {
             let x: Vec<f32> = (0..BLOCK as u32)
                 .map(|k| f32::from_bits(first + k))
                 .collect();
-            check(&x).unwrap_or_else(|error| panic!("{what}, block {block}: {error}"));
+            check(&x, (block / share).is_multiple_of(8))
+                .unwrap_or_else(|error| panic!("{what}, block {block}: {error}"));
             if (block / share).is_multiple_of(1024) {
                 eprintln!("{what}: {:.1} %", block as f64 / BLOCKS as f64 * 100.0);
             }
@@ -49,12 +52,23 @@ fn buffer(values: &[f32]) -> Result<Buffer> {
     Buffer::from_slice(values, &[values.len()])
 }
 
+/// Compares what every form makes of a block with what the reference makes of it.
+fn compare(want: &[Vec<f32>], got: impl Fn() -> Result<Vec<Vec<f32>>>) {
+    in_every_form(|form| {
+        let got = got().unwrap_or_else(|error| panic!("{form}: {error}"));
+        for (k, (got, want)) in got.iter().zip(want).enumerate() {
+            assert_bits_eq(&format!("{form}, result {k}"), got, want);
+        }
+    });
+}
+
 #[test]
 #[ignore = "hours: make exhaustive"]
 fn floor() {
     need_device!();
-    every_pattern("floor", |x| {
-        assert_bits_eq("floor", &buffer(x)?.floor()?.to_vec()?, &spec::floor(x));
+    every_pattern("floor", |x, _| {
+        let on_device = buffer(x)?;
+        compare(&[spec::floor(x)], || Ok(vec![on_device.floor()?.to_vec()?]));
         Ok(())
     });
 }
@@ -67,39 +81,60 @@ fn positions() {
     for size in [1_u32, 5, 16_777_218, 16_777_220] {
         let table: Vec<f32> = (0..size).map(f32::from_bits).collect();
         let on_device = buffer(&table).unwrap();
-        every_pattern(&format!("position in {size}"), |x| {
-            assert_bits_eq(
-                "position",
-                &on_device.gather_at(&buffer(x)?)?.to_vec()?,
-                &spec::gather_at(&table, x)?,
-            );
+        every_pattern(&format!("position in {size}"), |x, _| {
+            let index = buffer(x)?;
+            compare(&[spec::gather_at(&table, x)?], || {
+                Ok(vec![on_device.gather_at(&index)?.to_vec()?])
+            });
             Ok(())
         });
     }
 }
 
-/// Value and coordinate gradient; sums over so many elements are not comparable block by block.
+/// One block: the value of every form, and where they are wanted the gradients of the table and the coordinates.
+///
+/// `want` makes what the reference says, the value alone or all three; `record` records the lookup.
+fn lookup_block(
+    table: &Buffer,
+    coords: &[f32],
+    gradients: bool,
+    want: impl Fn(Option<&[f32]>) -> Result<Vec<Vec<f32>>>,
+    record: impl Fn(&Tape, Var, Var) -> Result<Var>,
+) -> Result<()> {
+    let g: Vec<f32> = (0..coords.len())
+        .map(|k| 0.5 + (k % 7) as f32 * 0.3)
+        .collect();
+    let want = want(gradients.then_some(&g))?;
+    let (coords, g) = (buffer(coords)?, buffer(&g)?);
+    compare(&want, || {
+        let tape = Tape::new();
+        let (t, u) = (tape.leaf(table.clone())?, tape.leaf(coords.clone())?);
+        let value = record(&tape, t, u)?;
+        let mut results = vec![tape.value(value)?.to_vec()?];
+        if gradients {
+            let mut gradients = tape.backward(value, Some(&g))?;
+            for leaf in [t, u] {
+                results.push(gradients.take(leaf)?.expect("a gradient").to_vec()?);
+            }
+        }
+        Ok(results)
+    });
+    Ok(())
+}
+
 fn lookup(what: &str, table: &[f32]) {
     let on_device = buffer(table).unwrap();
-    every_pattern(what, |x| {
-        let tape = Tape::new();
-        let u = tape.leaf(buffer(x)?)?;
-        let value = tape.table_lookup(tape.constant(on_device.clone())?, u)?;
-        assert_bits_eq(
-            what,
-            &tape.value(value)?.to_vec()?,
-            &spec::table_lookup(table, x)?,
-        );
-        let g: Vec<f32> = (0..x.len()).map(|k| 0.5 + (k % 7) as f32 * 0.3).collect();
-        let d_coords = tape
-            .backward(value, Some(&buffer(&g)?))?
-            .take(u)?
-            .unwrap()
-            .to_vec()?;
-        // The reference's table gradient is not wanted: a table of the same slopes is enough for the coordinates.
-        let (_, want) = spec::table_lookup_vjp(table, x, &g)?;
-        assert_bits_eq(what, &d_coords, &want);
-        Ok(())
+    every_pattern(what, |x, gradients| {
+        let want = |g: Option<&[f32]>| {
+            let mut want = vec![spec::table_lookup(table, x)?];
+            if let Some(g) = g {
+                want.extend(<[_; 2]>::from(spec::table_lookup_vjp(table, x, g)?));
+            }
+            Ok(want)
+        };
+        lookup_block(&on_device, x, gradients, want, |tape, t, u| {
+            tape.table_lookup(t, u)
+        })
     });
 }
 
@@ -128,20 +163,24 @@ fn layered_lookup() {
         .map(|k| (k as f32 * 0.7).cos())
         .collect();
     let on_device = Buffer::from_slice(&table, &[layers, width]).unwrap();
-    every_pattern("layered", |x| {
+    every_pattern("layered", |x, gradients| {
         let selectors: Vec<f32> = (0..x.len())
             .map(|k| [0.0, 1.9, 2.0, -1.0, f32::NAN, 7.5][k % 6])
             .collect();
         let places: Vec<f32> = (0..x.len()).map(|k| (k % 50) as f32 * 0.17 - 1.0).collect();
         for (u, layer) in [(x, &selectors[..]), (&places, x)] {
-            let got = on_device
-                .layered_table_lookup(&buffer(u)?, &buffer(layer)?)?
-                .to_vec()?;
-            assert_bits_eq(
-                "layered",
-                &got,
-                &spec::layered_table_lookup(&table, width, u, layer)?,
-            );
+            let want = |g: Option<&[f32]>| {
+                let mut want = vec![spec::layered_table_lookup(&table, width, u, layer)?];
+                if let Some(g) = g {
+                    let gradients = spec::layered_table_lookup_vjp(&table, width, u, layer, g)?;
+                    want.extend(<[_; 2]>::from(gradients));
+                }
+                Ok(want)
+            };
+            let on_device_layer = buffer(layer)?;
+            lookup_block(&on_device, u, gradients, want, |tape, t, u| {
+                tape.layered_table_lookup(t, u, tape.constant(on_device_layer.clone())?)
+            })?;
         }
         Ok(())
     });

@@ -36,11 +36,10 @@ fn evaluate(layer: &[f32], u: f32) -> f32 {
 }
 
 /// The coordinate's gradient: `g * d` strictly inside, else +0.0.
-fn slope(layer: &[f32], u: f32, g: f32) -> f32 {
+fn slope(layer: &[f32], cell: &Cell, u: f32, g: f32) -> f32 {
     let last = Binary32::from_integer(layer.len() as u64 - 1);
     let inside = Binary32::from(u) > Binary32::ZERO && Binary32::from(u) < last;
-    let Cell { lower, upper, .. } = locate(u, layer.len());
-    let d = Binary32::from(layer[upper]) - Binary32::from(layer[lower]);
+    let d = Binary32::from(layer[cell.upper]) - Binary32::from(layer[cell.lower]);
     if inside {
         (Binary32::from(g) * d).into()
     } else {
@@ -105,8 +104,9 @@ pub fn table_lookup_vjp(table: &[f32], coords: &[f32], g: &[f32]) -> Result<(Vec
         .collect();
     let d_coords = coords
         .iter()
+        .zip(&cells)
         .zip(g)
-        .map(|(&u, &g)| slope(table, u, g))
+        .map(|((&u, (cell, _)), &g)| slope(table, cell, u, g))
         .collect();
     Ok((scatter(table.len(), &cells, g), d_coords))
 }
@@ -155,17 +155,17 @@ pub fn layered_table_lookup_vjp(
     let count = layer_count(op, table, width)?;
     same_length(op, coords.len(), layers.len())?;
     same_length(op, coords.len(), g.len())?;
-    let starts: Vec<usize> = layers
-        .iter()
-        .map(|&selector| position(selector.into(), count) * width)
-        .collect();
-    let d_coords = (0..coords.len())
-        .map(|k| slope(&table[starts[k]..][..width], coords[k], g[k]))
-        .collect();
+    let start = |selector: f32| position(selector.into(), count) * width;
     let cells: Vec<_> = coords
         .iter()
-        .zip(starts)
-        .map(|(&u, start)| (locate(u, width), start))
+        .zip(layers)
+        .map(|(&u, &selector)| (locate(u, width), start(selector)))
+        .collect();
+    let d_coords = coords
+        .iter()
+        .zip(&cells)
+        .zip(g)
+        .map(|((&u, (cell, start)), &g)| slope(&table[*start..][..width], cell, u, g))
         .collect();
     Ok((scatter(table.len(), &cells, g), d_coords))
 }
