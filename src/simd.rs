@@ -74,27 +74,30 @@ impl fmt::Display for InstructionSet {
 }
 
 /// Declares a function that takes an [`InstructionSet`] before its own arguments, and compiles its body for each.
+///
+/// In the body the constant `WIDE` says whether it is compiled with AVX2.
 macro_rules! compiled_for_each_set {
     ($(#[$attribute:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         $(#[$attribute])*
         fn $name(set: $crate::simd::InstructionSet, $($arg: $ty),*) {
             #[inline(always)]
-            fn body($($arg: $ty),*) $body
+            #[allow(clippy::extra_unused_type_parameters)]
+            fn body<const WIDE: bool>($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi2")]
             fn avx2($($arg: $ty),*) {
-                body($($arg),*)
+                body::<true>($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
             fn avx512($($arg: $ty),*) {
-                body($($arg),*)
+                body::<true>($($arg),*)
             }
 
             match set.0 {
-                $crate::simd::Level::Baseline => body($($arg),*),
+                $crate::simd::Level::Baseline => body::<false>($($arg),*),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: a value of `InstructionSet` exists only for what the CPU was found to have.
                 $crate::simd::Level::Avx2 => unsafe { avx2($($arg),*) },
@@ -107,8 +110,8 @@ macro_rules! compiled_for_each_set {
 }
 pub(crate) use compiled_for_each_set;
 
-/// The alignment that [`store_past_cache`] needs.
-pub(crate) const ALIGNMENT: usize = 16;
+/// The alignment that stores past the cache need, of whatever width.
+pub(crate) const ALIGNMENT: usize = 32;
 
 /// Writes values without reading their cache lines first, and without keeping them: for results beyond the cache.
 ///

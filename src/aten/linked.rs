@@ -1,13 +1,12 @@
-//! The handle to a libtorch tensor, and spare ones for small results.
+//! The handle to a libtorch tensor.
 
 pub(crate) use tch::Device;
 
-use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 
-use super::{failure, wrap};
+use super::{failure, spare, wrap};
 use crate::error::Result;
 
 /// An owned handle to a libtorch tensor.
@@ -23,34 +22,10 @@ pub(super) struct Memory {
     pub(super) spare: usize,
 }
 
-/// The most floats that a spare tensor has.
-pub(super) const SPARE_SIZE: usize = 16 * 1024;
-
-/// The most spare tensors of a thread: 1 MiB with the size above.
-const SPARE_COUNT: usize = 16;
-
-thread_local! {
-    /// Small results that are no longer needed, for the next of their size: libtorch takes a microsecond to make one.
-    static SPARE: RefCell<Vec<(usize, tch::Tensor)>> = const { RefCell::new(Vec::new()) };
-}
-
 impl From<tch::Tensor> for Tensor {
     fn from(tensor: tch::Tensor) -> Tensor {
         let data = AtomicPtr::new(null_mut());
         Tensor(ManuallyDrop::new(tensor), Memory { data, spare: 0 })
-    }
-}
-
-impl Tensor {
-    /// A spare tensor of `n` floats on the host.
-    pub(super) fn spare(n: usize) -> Option<Tensor> {
-        // At the end of a thread there are no spare ones any more.
-        let tensor = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            let place = spare.iter().rposition(|(size, _)| *size == n)?;
-            Some(spare.swap_remove(place).1)
-        });
-        tensor.ok().flatten().map(Tensor::from)
     }
 }
 
@@ -59,15 +34,23 @@ impl Drop for Tensor {
         // SAFETY: the handle is taken once, here.
         let tensor = unsafe { ManuallyDrop::take(&mut self.0) };
         if self.1.spare > 0 {
-            let _ = SPARE.try_with(|spare| {
-                let mut spare = spare.borrow_mut();
-                if spare.len() == SPARE_COUNT {
-                    drop(spare.remove(0));
-                }
-                spare.push((self.1.spare, tensor));
-            });
+            spare::keep(self.1.spare, tensor);
         }
     }
+}
+
+/// A new tensor of any bits on the host; where memory has no room, after the spare ones are freed.
+fn new_for_result(n: usize) -> Result<Tensor> {
+    let options = (tch::Kind::Float, Device::Cpu);
+    let new = || wrap("empty", tch::Tensor::f_empty([n as i64], options));
+    let tensor = new().or_else(|_| {
+        spare::free();
+        new()
+    })?;
+    if n >= spare::LARGE {
+        tensor.ask_for_huge_pages(n);
+    }
+    Ok(tensor)
 }
 
 // SAFETY: a handle may move between threads (`tch::Tensor` is `Send`). Shared references reach nothing but ATen
@@ -94,26 +77,19 @@ impl Tensor {
     /// A flat tensor on the host for a result, of any bits. Nothing but the tensor itself may ever share its memory,
     /// which may come from an earlier result.
     pub(crate) fn for_result(n: usize) -> Result<Tensor> {
-        if let Some(mut tensor) = Tensor::spare(n) {
-            tensor.1.spare = n;
-            return Ok(tensor);
-        }
-        let options = (tch::Kind::Float, Device::Cpu);
-        let mut tensor = wrap("empty", tch::Tensor::f_empty([n as i64], options))?;
-        if n <= SPARE_SIZE {
+        let mut tensor = match spare::take(n) {
+            Some(tensor) => Tensor::from(tensor),
+            None => new_for_result(n)?,
+        };
+        if spare::is_kept(n) {
             tensor.1.spare = n;
         }
-        tensor.ask_for_huge_pages(n);
         Ok(tensor)
     }
 
     /// Fewer page faults at the first touch of a large block; a small one only gets slower.
     fn ask_for_huge_pages(&self, n: usize) {
-        const LARGE: usize = 32 << 20;
         const PAGE: usize = 4096;
-        if n * size_of::<f32>() < LARGE {
-            return;
-        }
         #[cfg(target_os = "linux")]
         {
             let start = self.data().cast::<u8>();

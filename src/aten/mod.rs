@@ -10,6 +10,8 @@ mod foreign;
 mod linked;
 #[cfg(feature = "libtorch")]
 mod raw;
+#[cfg(feature = "libtorch")]
+mod spare;
 #[cfg(not(feature = "libtorch"))]
 mod unlinked;
 
@@ -150,4 +152,10 @@ pub(crate) fn threads() -> usize {
     return usize::try_from(tch::get_num_threads()).map_or(1, |n| n.max(1));
     #[cfg(not(feature = "libtorch"))]
     1
+}
+
+/// Frees the memory that is kept for results to come: of the large ones, and of this thread's small ones.
+pub(crate) fn free_spare_results() {
+    #[cfg(feature = "libtorch")]
+    spare::free();
 }

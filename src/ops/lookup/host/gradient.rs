@@ -1,8 +1,9 @@
 //! The gradients of the table and of the coordinates, in one pass.
 
 use super::Lookup;
-use super::cells::{Axis, BLOCK, LANES, flatten, load, locate};
+use super::cells::{Aligned, Axis, BLOCK, LANES, flatten, load, locate, read_ahead};
 use super::sums::{Dense, Sparse, Sums};
+use crate::aten;
 use crate::error::Result;
 use crate::ops::index::host::Place;
 use crate::runtime;
@@ -18,8 +19,12 @@ pub(crate) struct Gradients<'a> {
     pub(crate) coords: Option<&'a mut [f32]>,
 }
 
+/// From this many repeated places in a block on they are added up in a register: below, leaving it costs more than
+/// waiting for memory.
+const MANY: u32 = BLOCK as u32 * 13 / 16;
+
 /// A table with at least this many entries per coordinate is for the most part not touched.
-const FEW: usize = 4;
+const FEW: usize = 16;
 
 /// The gradients for a cotangent `g`.
 ///
@@ -37,19 +42,18 @@ pub(crate) fn vjp(lookup: &Lookup<'_>, g: &[f32], gradients: Gradients<'_>) -> R
     let (n, width) = (lookup.coords.len(), lookup.width);
     if n < d_table.len() / FEW && u32::try_from(n).is_ok() {
         let mut sums = Sparse::new(n)?;
-        match coords {
-            None => scatter_sparsely(set, lookup, g, &mut sums),
-            Some(d_coords) => both_sparsely(set, lookup, g, &mut sums, d_coords),
-        }
+        sparse(set, lookup, g, coords, &mut sums);
         sums.finish(width, d_table);
         return Ok(());
     }
     let mut sums = Dense::new(d_table.len())?;
     match coords {
-        None => scatter(set, lookup, g, &mut sums),
-        Some(d_coords) => both(set, lookup, g, &mut sums, d_coords),
+        Some(d_coords) if n >= 2 * GRAIN && aten::threads() > 1 => {
+            side_by_side(set, lookup, g, d_coords, &mut sums)?;
+        }
+        d_coords => dense(set, lookup, g, d_coords, Some(&mut sums)),
     }
-    sums.finish(width, d_table);
+    sums.finish(set, width, d_table);
     Ok(())
 }
 
@@ -59,54 +63,69 @@ fn slopes_in_parallel(
     g: &[f32],
     out: &mut [f32],
 ) -> Result<()> {
-    if out.len() < 2 * GRAIN {
-        slopes(set, lookup, g, out);
-        return Ok(());
-    }
     let length = piece(out.len(), GRAIN, BLOCK);
     parallel_each(out.chunks_mut(length).enumerate(), |(k, out)| {
         let range = k * length..k * length + out.len();
-        slopes(set, &lookup.part(range.clone()), &g[range], out);
+        dense(set, &lookup.part(range.clone()), &g[range], Some(out), None);
     })
 }
 
-compiled_for_each_set! {
-    fn slopes(lookup: &Lookup<'_>, g: &[f32], out: &mut [f32]) {
-        pass::<true, false, Dense>(lookup, g, out, None);
-    }
-}
-
-compiled_for_each_set! {
-    fn scatter(lookup: &Lookup<'_>, g: &[f32], sums: &mut Dense) {
-        pass::<false, true, Dense>(lookup, g, &mut [], Some(sums));
-    }
-}
-
-compiled_for_each_set! {
-    fn both(lookup: &Lookup<'_>, g: &[f32], sums: &mut Dense, out: &mut [f32]) {
-        pass::<true, true, Dense>(lookup, g, out, Some(sums));
-    }
-}
-
-compiled_for_each_set! {
-    fn scatter_sparsely(lookup: &Lookup<'_>, g: &[f32], sums: &mut Sparse) {
-        pass::<false, true, Sparse>(lookup, g, &mut [], Some(sums));
-    }
-}
-
-compiled_for_each_set! {
-    fn both_sparsely(lookup: &Lookup<'_>, g: &[f32], sums: &mut Sparse, out: &mut [f32]) {
-        pass::<true, true, Sparse>(lookup, g, out, Some(sums));
-    }
-}
-
-/// The gradient of the coordinates (`COORDS`) into `out`, that of the table (`TABLE`) into `sums`.
-#[inline(always)]
-fn pass<const COORDS: bool, const TABLE: bool, S: Sums>(
+/// The sums on one thread, since their order is fixed, and the slopes on the others.
+fn side_by_side(
+    set: InstructionSet,
     lookup: &Lookup<'_>,
     g: &[f32],
     out: &mut [f32],
-    mut sums: Option<&mut S>,
+    sums: &mut Dense,
+) -> Result<()> {
+    enum Part<'a> {
+        Sums(&'a mut Dense),
+        Slopes(usize, &'a mut [f32]),
+    }
+    let others = aten::threads() - 1;
+    let length = out
+        .len()
+        .div_ceil(others)
+        .max(GRAIN)
+        .next_multiple_of(BLOCK);
+    let slopes = out.chunks_mut(length).enumerate();
+    let slopes = slopes.map(|(k, out)| Part::Slopes(k * length, out));
+    parallel_each(
+        std::iter::once(Part::Sums(sums)).chain(slopes),
+        |part| match part {
+            Part::Sums(sums) => dense(set, lookup, g, None, Some(sums)),
+            Part::Slopes(start, out) => {
+                let range = start..start + out.len();
+                dense(set, &lookup.part(range.clone()), &g[range], Some(out), None);
+            }
+        },
+    )
+}
+
+compiled_for_each_set! {
+    fn dense(
+        lookup: &Lookup<'_>,
+        g: &[f32],
+        out: Option<&mut [f32]>,
+        sums: Option<&mut Dense>,
+    ) {
+        pass::<Dense>(lookup, g, out, sums);
+    }
+}
+
+compiled_for_each_set! {
+    fn sparse(lookup: &Lookup<'_>, g: &[f32], out: Option<&mut [f32]>, sums: &mut Sparse) {
+        pass::<Sparse>(lookup, g, out, Some(sums));
+    }
+}
+
+/// The gradient of the coordinates into `out`, that of the table into `sums`.
+#[inline(always)]
+fn pass<S: Sums>(
+    lookup: &Lookup<'_>,
+    g: &[f32],
+    mut out: Option<&mut [f32]>,
+    sums: Option<&mut S>,
 ) {
     let &Lookup {
         table,
@@ -115,32 +134,38 @@ fn pass<const COORDS: bool, const TABLE: bool, S: Sums>(
         layers,
     } = lookup;
     let (axis, count) = (Axis::new(width), table.len() / width);
+    let n = coords.len();
     assert!(sums.as_ref().is_none_or(|sums| sums.hold(table.len())));
-    let (mut cells, mut flat, mut weights) = ([0; BLOCK], [0; BLOCK], [0.0; BLOCK]);
+    let (mut cells, mut flat) = (Aligned([0; BLOCK]), Aligned([0; BLOCK]));
+    let mut weights = Aligned([0.0; BLOCK]);
+    let (cells, flat, weights) = (&mut cells.0, &mut flat.0, &mut weights.0);
+    let mut sums = sums.map(|sums| (sums, Aligned([[0.0; 2]; BLOCK])));
     for (k, (coords, g)) in coords.chunks(BLOCK).zip(g.chunks(BLOCK)).enumerate() {
         let range = k * BLOCK..k * BLOCK + coords.len();
-        locate(axis, coords, &mut cells, &mut weights);
+        read_ahead(n, coords);
+        read_ahead(n, g);
+        locate(axis, coords, cells, weights);
         if let Some(layers) = layers {
-            flatten(&layers[range.clone()], count, width, &cells, &mut flat);
+            flatten(&layers[range.clone()], count, width, cells, flat);
         }
-        if COORDS {
+        if let Some(out) = out.as_deref_mut() {
             let out = &mut out[range];
             // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1.
             unsafe {
                 match (layers, width) {
-                    (None, 1) => slope::<_, false>(table, axis, &cells, coords, g, out),
-                    (None, _) => slope::<_, true>(table, axis, &cells, coords, g, out),
-                    (Some(_), 1) => slope::<_, false>(table, axis, &flat, coords, g, out),
-                    (Some(_), _) => slope::<_, true>(table, axis, &flat, coords, g, out),
+                    (None, 1) => slope::<_, false>(table, axis, cells, coords, g, out),
+                    (None, _) => slope::<_, true>(table, axis, cells, coords, g, out),
+                    (Some(_), 1) => slope::<_, false>(table, axis, flat, coords, g, out),
+                    (Some(_), _) => slope::<_, true>(table, axis, flat, coords, g, out),
                 }
             }
         }
-        if TABLE && let Some(sums) = sums.as_deref_mut() {
+        if let Some((sums, terms)) = &mut sums {
             // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1, where no weight is 1.
             unsafe {
                 match layers {
-                    None => add(&cells, &weights, g, sums),
-                    Some(_) => add(&flat, &weights, g, sums),
+                    None => add(cells, weights, g, &mut terms.0, *sums),
+                    Some(_) => add(flat, weights, g, &mut terms.0, *sums),
                 }
             }
         }
@@ -205,50 +230,129 @@ unsafe fn slopes_of<P: Place, const PAIR: bool>(
     slopes
 }
 
-/// Both scatters of a block, in order.
+/// Both scatters of a block, in order; `places` and `terms` are left with what was added where.
 ///
 /// # Safety
 /// Every place is one that `sums` holds, and so is the next where the weight is 1.
 #[inline(always)]
 unsafe fn add<P: Place, S: Sums>(
-    places: &[P; BLOCK],
+    places: &mut [P; BLOCK],
     weights: &[f32; BLOCK],
     g: &[f32],
+    terms: &mut [[f32; 2]; BLOCK],
     sums: &mut S,
 ) {
     let n = g.len();
-    let (mut rows, mut terms) = ([P::default(); BLOCK], [[0.0; 2]; BLOCK]);
-    let (places, weights) = (&places[..n], &weights[..n]);
-    let (rows, terms) = (&mut rows[..n], &mut terms[..n]);
-    for k in 0..n {
+    let mut padded = [0.0; BLOCK];
+    let g = g.as_array().unwrap_or_else(|| {
+        padded[..n].copy_from_slice(g);
+        &padded
+    });
+    // Whole blocks, so that the compiler knows the length; what lies past `n` is left out below.
+    for k in 0..BLOCK {
         let at_end = weights[k] == 1.0;
         let w = if at_end { 0.0 } else { weights[k] };
         let gm = g[k] * w;
-        rows[k] = places[k].after(at_end);
+        places[k] = places[k].after(at_end);
         // A NaN coordinate puts NaN into entry 0 alone, by way of g0.
         terms[k] = [g[k] - gm, if w.is_nan() { 0.0 } else { gm }];
     }
     let mut repeated = 0;
-    for (row, next) in rows.iter().zip(&rows[1..]) {
-        repeated += u32::from(row == next);
+    for k in 1..BLOCK {
+        repeated += u32::from(places[k - 1] == places[k]);
     }
-    if (repeated as usize) < n / 2 {
-        for (row, term) in rows.iter().zip(terms) {
+    let (places, terms) = (&places[..n], &terms[..n]);
+    if repeated < MANY {
+        for (place, term) in places.iter().zip(terms) {
             // SAFETY: the caller's promise.
-            let sum = unsafe { sums.at(row.get()) };
+            let sum = unsafe { sums.at(place.get()) };
             *sum = [sum[0] + term[0], sum[1] + term[1]];
         }
         return;
     }
     // Sorted coordinates stay in a cell for long: its sums stay in a register, not in memory.
-    let mut terms = rows.iter().zip(terms).peekable();
-    while let Some((row, term)) = terms.next() {
+    let mut terms = places.iter().zip(terms).peekable();
+    while let Some((place, term)) = terms.next() {
         // SAFETY: the caller's promise.
-        let sum = unsafe { sums.at(row.get()) };
+        let sum = unsafe { sums.at(place.get()) };
         let mut kept = [sum[0] + term[0], sum[1] + term[1]];
-        while let Some((_, term)) = terms.next_if(|(next, _)| *next == row) {
+        while let Some((_, term)) = terms.next_if(|(next, _)| *next == place) {
             kept = [kept[0] + term[0], kept[1] + term[1]];
         }
         *sum = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::reference;
+    use super::*;
+
+    /// On several threads the sums and the slopes are computed apart.
+    #[test]
+    fn both_at_once_are_each_alone() {
+        let n = 2 * GRAIN + 77;
+        let table: Vec<f32> = (0..500).map(|k| (k * k % 17) as f32 * 0.1).collect();
+        let coords: Vec<f32> = (0..n)
+            .map(|k| (k * 7919 % n) as f32 * 0.0078 - 1.0)
+            .collect();
+        let g: Vec<f32> = (0..n).map(|k| (k % 13) as f32 * 0.3 - 1.7).collect();
+        let layers: Vec<f32> = (0..n).map(|k| (k % 6) as f32).collect();
+        for (width, layers) in [(500, None), (100, Some(&layers[..]))] {
+            let lookup = Lookup {
+                table: &table,
+                width,
+                coords: &coords,
+                layers,
+            };
+            let (mut d_table, mut d_coords) = (vec![f32::NAN; 500], vec![f32::NAN; n]);
+            let (mut table_alone, mut coords_alone) = (d_table.clone(), d_coords.clone());
+            let of = |table, coords| vjp(&lookup, &g, Gradients { table, coords }).unwrap();
+            of(Some(&mut d_table), Some(&mut d_coords));
+            of(Some(&mut table_alone), None);
+            of(None, Some(&mut coords_alone));
+            assert_eq!(d_table, table_alone);
+            assert_eq!(d_coords, coords_alone);
+        }
+    }
+
+    /// Few coordinates of a long table: only the entries that occur are added up.
+    #[test]
+    fn few_coordinates_of_a_long_table() {
+        let size = 10_000;
+        let table: Vec<f32> = (0..size).map(|k| (k * k % 17) as f32 * 0.1).collect();
+        let coords = [
+            7.25,
+            7.5,
+            -1.0,
+            0.0,
+            9_998.75,
+            9_999.0,
+            1e9,
+            f32::NAN,
+            8.0,
+            7.5,
+            5_000.5,
+        ];
+        let g: Vec<f32> = (0..coords.len()).map(|k| 0.7 + k as f32 * 0.3).collect();
+        assert!(coords.len() < size / FEW);
+        let (want_table, want_coords) = reference::table_lookup_vjp(&table, &coords, &g).unwrap();
+        for &set in InstructionSet::available() {
+            let (mut d_table, mut d_coords) = (vec![f32::NAN; size], [f32::NAN; 11]);
+            let lookup = Lookup {
+                table: &table,
+                width: size,
+                coords: &coords,
+                layers: None,
+            };
+            let gradients = Gradients {
+                table: Some(&mut d_table),
+                coords: Some(&mut d_coords),
+            };
+            runtime::with_instruction_set(set, || vjp(&lookup, &g, gradients)).unwrap();
+            assert!(d_table[0].is_nan() && want_table[0].is_nan());
+            assert_eq!(d_table[1..], want_table[1..], "{set}");
+            assert_eq!(d_coords[..], want_coords[..], "{set}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! that `g0` brings as well, so what stands there for the entry after it is left out.
 
 use crate::error::{Error, Result};
+use crate::simd::{InstructionSet, compiled_for_each_set};
 
 /// Pairs of sums by entry.
 pub(super) trait Sums {
@@ -43,13 +44,18 @@ impl Dense {
     }
 
     /// Adds the two sums of each entry; layers are `width` long.
-    pub(super) fn finish(self, width: usize, out: &mut [f32]) {
+    pub(super) fn finish(self, set: InstructionSet, width: usize, out: &mut [f32]) {
         for (out, sums) in out.chunks_mut(width).zip(self.0.chunks(width)) {
-            let mut upper = 0.0;
-            for (out, [lower, next]) in out.iter_mut().zip(sums) {
-                *out = lower + upper;
-                upper = *next;
-            }
+            add_up(set, sums, out);
+        }
+    }
+}
+
+compiled_for_each_set! {
+    fn add_up(sums: &[[f32; 2]], out: &mut [f32]) {
+        out[0] = sums[0][0] + 0.0; // as the sum of uppers would be added: no sum is -0.0
+        for (out, pair) in out[1..].iter_mut().zip(sums.windows(2)) {
+            *out = pair[1][0] + pair[0][1];
         }
     }
 }
