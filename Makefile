@@ -20,7 +20,7 @@ lay-out = $(if $(filter user,$(SDK)),scripts/libtorch.sh,env -u LIBTORCH scripts
 with-cuda-sdk = env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda
 unlinked = env -u LIBTORCH CARGO_TARGET_DIR=$(CURDIR)/target/unlinked cargo
 
-.PHONY: help sdk demo test lint doc bench test-unlinked test-downstream test-cuda-sdk exhaustive soak memcheck have-sdk have-cuda-sdk
+.PHONY: help sdk demo test lint doc bench bench-peers test-unlinked test-downstream test-cuda-sdk exhaustive soak memcheck have-sdk have-cuda-sdk
 
 help: ## this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,25 @@ doc: have-sdk ## the documentation, warnings denied
 
 bench: have-sdk ## check that all forms agree, then time them against copying (QUICK=1: in seconds)
 	cargo bench --bench ops
+
+# torch must be the one that the SDK is cut from. PEERS_PYTHON names an environment of your own.
+PEERS_ARGS ?=
+ifeq ($(PEERS_PYTHON),)
+PEERS_PYTHON := target/peers/venv/bin/python
+peers-installed := target/peers/installed
+endif
+
+target/peers/installed: benches/peers/requirements.txt
+	python3 -m venv target/peers/venv
+	target/peers/venv/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+bench-peers: have-sdk $(peers-installed) ## the same lookups by numba, JAX, torch, candle, interpn ...: ratios to ours (PEERS_ARGS="--sizes 100 10000")
+	cargo build --release --manifest-path benches/peers/Cargo.toml
+	for threads in 1 2; do \
+		$(PEERS_PYTHON) benches/peers/compare.py $(CARGO_TARGET_DIR)/release/libtorchlean_peers.so \
+			--out $(CARGO_TARGET_DIR)/bench --threads $$threads $(PEERS_ARGS) || exit 1; \
+	done
 
 test-unlinked: ## the tests of a build without libtorch: needs no SDK and no C++ compiler
 	$(unlinked) test --no-default-features

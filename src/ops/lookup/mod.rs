@@ -224,9 +224,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The flat place of an entry of each element's own layer.
+    /// The flat place of an entry of each element's own layer, for an index that was clamped: `position` of it is itself,
+    /// or 0 for NaN.
     fn flat(&self, index: &Tensor) -> Result<Tensor> {
-        let column = to_index(index, self.width)?;
+        let column = index.nan_to_zero()?.truncate()?;
         match &self.layers {
             None => Ok(column),
             Some(layers) => {
@@ -298,21 +299,25 @@ fn locate(table: &Table<'_>, coords: &Buffer) -> Result<Cells> {
     let c = coords.tensor().clamp(0.0, table.last())?; // 1
     let i = c.floor()?; // 2
     let w = c.sub(&i)?; // 3
+    drop(c);
     let j = i.add_scalar(1.0)?.clamp(0.0, table.last())?; // 4
-    Ok(Cells {
-        lower: table.flat(&i)?,
-        upper: table.flat(&j)?,
-        w,
-    })
+    let upper = table.flat(&j)?;
+    drop(j);
+    let lower = table.flat(&i)?;
+    Ok(Cells { lower, upper, w })
 }
 
 /// The form made of ATen operations, which runs on every device.
 fn composed(table: &Table<'_>, coords: &Buffer) -> Result<Buffer> {
     let Cells { lower, upper, w } = locate(table, coords)?;
     let v0 = table.values.tensor().index_select(&lower)?; // 5
+    drop(lower); // its memory serves what follows
     let v1 = table.values.tensor().index_select(&upper)?;
+    drop(upper);
     let d = v1.sub(&v0)?; // 6
+    drop(v1);
     let m = d.mul(&w)?; // 7
+    drop((d, w));
     Ok(coords.like(v0.add(&m)?)) // 8
 }
 
