@@ -78,9 +78,9 @@ test-cuda-sdk: have-cuda-sdk ## the device selection with a CUDA SDK and no visi
 exhaustive: have-sdk ## floor, positions and lookups over all 2^32 bit patterns (an hour or two)
 	cargo test --release --test exhaustive -- --ignored --nocapture
 
-soak: have-sdk ## a billion lookups against a restatement; threads, tapes and millions of random calls
+soak: have-sdk ## a billion lookups against a restatement; threads, tapes, fits and millions of random calls
 	TORCHLEAN_STRESS=100 TORCHLEAN_REQUIRE_NATIVE=1 \
-		cargo test --release --test soak --test stress --test small_tapes -- --include-ignored --nocapture
+		cargo test --release --test soak --test stress --test small_tapes --test fit_steps -- --include-ignored --nocapture
 
 memcheck: have-sdk ## random calls under valgrind: no read or write outside memory
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --undef-value-errors=no --error-exitcode=9" \

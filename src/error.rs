@@ -214,13 +214,7 @@ impl fmt::Display for CppTrace {
 impl std::error::Error for CppTrace {}
 
 impl Error {
-    /// The host's memory has no room for this many float32 elements.
-    pub(crate) fn no_room(op: &'static str, elements: usize) -> Error {
-        let bytes = (elements as u64).saturating_mul(size_of::<f32>() as u64);
-        Error::OutOfMemory { op, bytes }
-    }
-
-    /// The same, where it is a lack of memory, in the name of the operation that the user called.
+    /// The same, a lack of memory in the name of the operation that the user called.
     pub(crate) fn in_op(self, op: &'static str) -> Error {
         match self {
             Error::OutOfMemory { bytes, .. } => Error::OutOfMemory { op, bytes },
@@ -259,6 +253,18 @@ fn allocation_asked_for(text: &str) -> Option<u64> {
         _ => 1.0,
     };
     Some((amount * unit) as u64)
+}
+
+/// An empty vector with room for `n` values, or an error where memory has none.
+pub(crate) fn reserved<T>(op: &'static str, n: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    match values.try_reserve_exact(n) {
+        Ok(()) => Ok(values),
+        Err(_) => Err(Error::OutOfMemory {
+            op,
+            bytes: (n as u64).saturating_mul(size_of::<T>() as u64),
+        }),
+    }
 }
 
 #[cfg(test)]

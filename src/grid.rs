@@ -61,8 +61,9 @@ impl Grid {
             step,
             count,
         };
-        if !grid.point(count - 1).is_finite() {
-            return refuse("a finite last point", grid.point(count - 1).to_string());
+        let last = grid.point(count.saturating_sub(1));
+        if !last.is_finite() {
+            return refuse("a finite last point", last.to_string());
         }
         Ok(grid)
     }
@@ -151,17 +152,19 @@ impl Grid {
         if let Some(row) = xs.iter().position(|x| !x.is_finite()) {
             return refuse(row, xs[row].to_string());
         }
-        if let Some(row) = xs.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return refuse(row + 1, format!("{} after {}", xs[row + 1], xs[row]));
+        let falls = xs.windows(2).zip(1..).find(|(pair, _)| pair[0] >= pair[1]);
+        if let Some((pair, row)) = falls {
+            return refuse(row, format!("{} after {}", pair[1], pair[0]));
         }
         let at = |x: f64| {
             // The first point that is not below x.
             let right = xs.partition_point(|&point| point < x);
-            match right {
-                _ if right == xs.len() => ys[right - 1],
-                _ if right == 0 || xs[right] == x => ys[right],
-                _ => {
-                    let (x0, x1, y0, y1) = (xs[right - 1], xs[right], ys[right - 1], ys[right]);
+            match right.checked_sub(1) {
+                Some(left) if right == xs.len() => ys[left],
+                None => ys[right],
+                Some(_) if xs[right] == x => ys[right],
+                Some(left) => {
+                    let (x0, x1, y0, y1) = (xs[left], xs[right], ys[left], ys[right]);
                     y0 + (y1 - y0) * ((x - x0) / (x1 - x0))
                 }
             }

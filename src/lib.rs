@@ -85,10 +85,11 @@
 //! println!("cargo::rustc-link-arg=-Wl,-rpath,{}", std::env::var("DEP_TORCHLEAN_LIBTORCH_LIB").unwrap());
 //! ```
 
-// Nothing that a user can do panics.
+// Nothing that a user can do panics, and no size overflows. What the second lint exempts says why.
 #![cfg_attr(
     not(test),
     deny(
+        clippy::arithmetic_side_effects,
         clippy::expect_used,
         clippy::panic,
         clippy::todo,
@@ -99,6 +100,7 @@
 )]
 
 mod aten;
+#[allow(clippy::arithmetic_side_effects)] // of floats in integers, whose ranges the format sets
 mod binary32;
 mod buffer;
 mod error;

@@ -44,7 +44,7 @@ impl InstructionSet {
     /// The widest of them, used where nothing else is asked for.
     pub fn best() -> InstructionSet {
         let all = InstructionSet::available();
-        all[all.len() - 1]
+        all[widest()]
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn fence() {
 #[inline(always)]
 pub(crate) fn prefetch(values: &[f32], from: usize, n: usize) {
     #[cfg(target_arch = "x86_64")]
-    for k in (from..from + n).step_by(16) {
+    for k in (from..from.saturating_add(n)).step_by(16) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(k).cast()) };

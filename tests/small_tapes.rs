@@ -3,18 +3,8 @@
 
 mod common;
 
+use common::{resident, stress_factor};
 use torchlean::{Buffer, Result, Tape};
-
-/// Bytes of this process that lie in memory.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    status
-        .split_whitespace()
-        .nth(1)
-        .and_then(|pages| pages.parse().ok())
-        .unwrap_or(0_u64)
-        * 4096
-}
 
 #[test]
 fn many_small_tapes_keep_memory_flat() -> Result<()> {
@@ -28,11 +18,7 @@ fn many_small_tapes_keep_memory_flat() -> Result<()> {
         tape.backward(loss, None)?;
         Ok(())
     };
-    let factor = std::env::var("TORCHLEAN_STRESS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1_u64);
-    let rounds = 20_000 * factor;
+    let rounds = 20_000 * stress_factor();
     for _ in 0..2000 {
         round()?;
     }

@@ -7,14 +7,6 @@ use std::time::{Duration, Instant};
 use common::data::EDGES;
 use torchlean::{Buffer, Gradients, Grid, Result, Tape, Var, runtime, spec};
 
-/// How much longer than by default.
-fn factor() -> u32 {
-    std::env::var("TORCHLEAN_STRESS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1)
-}
-
 /// The bits of one fit step on a shared table.
 fn work(table: &Buffer, seed: u64) -> Result<Vec<u32>> {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -40,7 +32,7 @@ fn eight_threads_and_one_table_give_the_same_bits_as_one_thread() -> Result<()> 
     let alone: Vec<_> = (0..64)
         .map(|seed| work(&table, seed))
         .collect::<Result<_>>()?;
-    let end = Instant::now() + Duration::from_secs(2) * factor();
+    let end = Instant::now() + Duration::from_secs(2 * common::stress_factor() as u64);
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let (table, alone) = (&table, &alone);
@@ -298,7 +290,7 @@ fn random_calls_neither_panic_nor_abort() -> Result<()> {
         vars,
         gradients: Vec::new(),
     };
-    for turn in 0..20_000 * factor() {
+    for turn in 0..20_000 * common::stress_factor() {
         match turn % 5 {
             0 | 1 => player.on_buffers(),
             2 => {

@@ -94,7 +94,8 @@ impl Tensor {
         {
             let start = self.data().cast::<u8>();
             let head = start.align_offset(PAGE);
-            let length = (n * size_of::<f32>() - head) / PAGE * PAGE;
+            let bytes = n.saturating_mul(size_of::<f32>()).saturating_sub(head);
+            let length = bytes.saturating_sub(bytes % PAGE);
             // SAFETY: whole pages inside the tensor's memory; the advice changes no content, and may be refused.
             unsafe {
                 libc::madvise(start.add(head).cast(), length, libc::MADV_HUGEPAGE);

@@ -36,20 +36,20 @@ impl Spares {
     fn take(&mut self, n: usize) -> Option<tch::Tensor> {
         let place = self.tensors.iter().rposition(|(size, _)| *size == n)?;
         let (_, tensor) = self.tensors.remove(place)?;
-        self.floats -= n;
+        self.floats = self.floats.saturating_sub(n);
         Some(tensor)
     }
 
     /// Keeps a tensor; gives back what there is no room for.
     fn keep(&mut self, n: usize, tensor: tch::Tensor) -> Vec<tch::Tensor> {
         self.tensors.push_back((n, tensor));
-        self.floats += n;
+        self.floats = self.floats.saturating_add(n);
         let mut dropped = Vec::new();
         while self.floats > self.limit || self.tensors.len() > MANY {
             let Some((size, tensor)) = self.tensors.pop_front() else {
                 break;
             };
-            self.floats -= size;
+            self.floats = self.floats.saturating_sub(size);
             dropped.push(tensor);
         }
         dropped

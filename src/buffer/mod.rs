@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::aten::{Device, Tensor};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reserved};
 use crate::runtime::{self, Counted, DeviceKind, Path};
 
 /// An immutable, shaped block of float32 values on the selected device.
@@ -73,6 +73,9 @@ impl Unwritten {
     }
 }
 
+/// The most floats whose bytes fit the address space.
+const MOST: usize = isize::MAX as usize / size_of::<f32>();
+
 /// The number of elements of a shape whose bytes fit the address space.
 ///
 /// An empty axis does not excuse the others: with it left out they must fit too, so that any product over some of the
@@ -81,7 +84,7 @@ pub(crate) fn elements(op: &'static str, shape: &[usize]) -> Result<usize> {
     let without_empty = shape
         .iter()
         .try_fold(1_usize, |n, &axis| n.checked_mul(axis.max(1)))
-        .filter(|&n| n <= isize::MAX as usize / size_of::<f32>());
+        .filter(|&n| n <= MOST);
     match without_empty {
         Some(_) if shape.contains(&0) => Ok(0),
         Some(n) => Ok(n),
@@ -90,15 +93,6 @@ pub(crate) fn elements(op: &'static str, shape: &[usize]) -> Result<usize> {
             shape: shape.to_vec(),
         }),
     }
-}
-
-/// A vector with room for `n` values, or an error where memory has none.
-fn reserved(op: &'static str, n: usize) -> Result<Vec<f32>> {
-    let mut values = Vec::new();
-    values
-        .try_reserve_exact(n)
-        .map_err(|_| Error::no_room(op, n))?;
-    Ok(values)
 }
 
 impl Buffer {

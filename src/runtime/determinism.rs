@@ -96,7 +96,7 @@ pub fn deterministic_scope() -> Result<DeterminismGuard> {
     let mut switch = switch();
     let to = Switch {
         set: switch.set,
-        guards: switch.guards + 1,
+        guards: switch.guards.saturating_add(1),
     };
     change(&mut switch, to)?;
     Ok(DeterminismGuard {
@@ -114,13 +114,14 @@ pub struct DeterminismGuard {
 impl Drop for DeterminismGuard {
     fn drop(&mut self) {
         let mut switch = switch();
+        let guards = switch.guards.saturating_sub(1);
         let to = Switch {
             set: switch.set,
-            guards: switch.guards - 1,
+            guards,
         };
         // The count must fall whatever libtorch says.
         if change(&mut switch, to).is_err() {
-            switch.guards -= 1;
+            switch.guards = guards;
         }
     }
 }

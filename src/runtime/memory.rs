@@ -176,8 +176,8 @@ pub(crate) struct Counted {
 
 impl Counted {
     pub(crate) fn new(elements: usize) -> Counted {
-        let bytes = elements as u64 * 4;
-        let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
+        let bytes = (elements as u64).saturating_mul(size_of::<f32>() as u64);
+        let live = LIVE.fetch_add(bytes, Relaxed).saturating_add(bytes);
         PEAK.fetch_max(live, Relaxed);
         CREATED.fetch_add(1, Relaxed);
         Counted { bytes }

@@ -82,10 +82,11 @@ impl Default for Nodes {
 
 impl Nodes {
     fn push(&mut self, node: Node) -> Var {
+        let index = self.list.len();
         self.list.push(node);
         Var {
             tape: self.id,
-            index: self.list.len() - 1,
+            index,
         }
     }
 

@@ -131,3 +131,20 @@ pub fn assert_bits_eq(what: &str, got: &[f32], want: &[f32]) {
         );
     }
 }
+
+/// Bytes of this process that lie in memory.
+pub fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status
+        .split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .unwrap_or(0_u64)
+        * 4096
+}
+
+/// How many times longer than usual a test that may run for long does: TORCHLEAN_STRESS.
+pub fn stress_factor() -> usize {
+    let factor = std::env::var("TORCHLEAN_STRESS").ok();
+    factor.and_then(|text| text.parse().ok()).unwrap_or(1)
+}

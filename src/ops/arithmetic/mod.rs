@@ -294,6 +294,7 @@ impl Tape {
 }
 
 /// What the operations of this file mean.
+#[allow(clippy::arithmetic_side_effects)] // software floats round
 pub(crate) mod reference {
     use crate::binary32::{Binary32, map, zip};
     use crate::error::Result;

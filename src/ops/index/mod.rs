@@ -12,7 +12,9 @@
 //! On the host both scatters add in the order of the source, starting from what is there (+0.0 for
 //! `scatter_add_at`). On CUDA they are the SDK's `index_add_`, repeatable from run to run with determinism on.
 
+#[allow(clippy::arithmetic_side_effects)] // places within slices, which the checks before bound
 pub(crate) mod host;
+#[allow(clippy::arithmetic_side_effects)] // software floats round, and places lie within slices
 pub(crate) mod reference;
 pub(crate) mod slices;
 
@@ -212,7 +214,9 @@ fn table_size(op: &'static str, table: &Buffer) -> Result<usize> {
 /// `position(p, size)` of the module's contract, for a size of at least 1.
 pub(crate) fn to_index(positions: &Tensor, size: usize) -> Result<Tensor> {
     let float = positions.nan_to_zero()?.clamp(0.0, 2.0_f32.powi(62))?;
-    float.truncate()?.clamp_integer(0, size as i64 - 1)
+    float
+        .truncate()?
+        .clamp_integer(0, size.saturating_sub(1) as i64)
 }
 
 /// Zeros of `size` with the values added at the indices.

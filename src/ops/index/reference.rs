@@ -2,7 +2,7 @@
 
 use super::check_indices;
 use crate::binary32::{Binary32, same_length};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reserved};
 
 /// `position(p, size)`, its steps numbered as in the contract; the size is at least 1.
 pub(crate) fn position(p: Binary32, size: usize) -> usize {
@@ -60,10 +60,7 @@ pub fn scatter_add_at(size: usize, positions: &[f32], values: &[f32]) -> Result<
     }
     same_length(op, positions.len(), values.len())?;
     let places = positions.iter().map(|&p| position(p.into(), size));
-    let mut zeros = Vec::new();
-    zeros
-        .try_reserve_exact(size)
-        .map_err(|_| Error::no_room(op, size))?;
+    let mut zeros = reserved(op, size)?;
     zeros.resize(size, 0.0);
     Ok(accumulate(zeros, places.zip(values.iter().copied())))
 }
@@ -117,7 +114,7 @@ pub fn scatter_add(base: &[f32], row: usize, indices: &[i64], values: &[f32]) ->
     let op = "scatter_add";
     let count = rows(op, base, row)?;
     check_indices(op, indices, count)?;
-    same_length(op, indices.len() * row, values.len())?;
+    same_length(op, indices.len().saturating_mul(row), values.len())?;
     let rows = indices.iter().zip(values.chunks(row.max(1)));
     let terms =
         rows.flat_map(|(&index, values)| (index as usize * row..).zip(values.iter().copied()));

@@ -18,7 +18,9 @@
 //! `gm = g * w` and `g0 = g - gm`, `scatter_add_at(W, i, g0) + scatter_add_at(W, j, gm)`, in that order. They recompute
 //! steps 1 to 6 from the table and the coordinates, which the tape holds anyway: nothing is saved.
 
+#[allow(clippy::arithmetic_side_effects)] // places within slices, which the checks before bound
 pub(crate) mod host;
+#[allow(clippy::arithmetic_side_effects)] // software floats round, and places lie within slices
 pub(crate) mod reference;
 pub(crate) mod slices;
 
@@ -208,7 +210,7 @@ impl<'a> Table<'a> {
 
     /// The last coordinate, W - 1: exact, since the width was checked.
     fn last(&self) -> f32 {
-        (self.width - 1) as f32
+        self.width.saturating_sub(1) as f32
     }
 
     /// The lookup as the host's kernels take it.
@@ -296,13 +298,17 @@ struct Cells {
 }
 
 fn locate(table: &Table<'_>, coords: &Buffer) -> Result<Cells> {
-    let c = coords.tensor().clamp(0.0, table.last())?; // 1
-    let i = c.floor()?; // 2
-    let w = c.sub(&i)?; // 3
-    drop(c);
-    let j = i.add_scalar(1.0)?.clamp(0.0, table.last())?; // 4
-    let upper = table.flat(&j)?;
-    drop(j);
+    // What is no longer needed is freed at once: its memory serves the next step.
+    let (i, w) = {
+        let c = coords.tensor().clamp(0.0, table.last())?; // 1
+        let i = c.floor()?; // 2
+        let w = c.sub(&i)?; // 3
+        (i, w)
+    };
+    let upper = {
+        let j = i.add_scalar(1.0)?.clamp(0.0, table.last())?; // 4
+        table.flat(&j)?
+    };
     let lower = table.flat(&i)?;
     Ok(Cells { lower, upper, w })
 }
@@ -311,13 +317,11 @@ fn locate(table: &Table<'_>, coords: &Buffer) -> Result<Cells> {
 fn composed(table: &Table<'_>, coords: &Buffer) -> Result<Buffer> {
     let Cells { lower, upper, w } = locate(table, coords)?;
     let v0 = table.values.tensor().index_select(&lower)?; // 5
-    drop(lower); // its memory serves what follows
-    let v1 = table.values.tensor().index_select(&upper)?;
-    drop(upper);
-    let d = v1.sub(&v0)?; // 6
-    drop(v1);
-    let m = d.mul(&w)?; // 7
-    drop((d, w));
+    let m = {
+        let v1 = table.values.tensor().index_select(&upper)?;
+        let d = v1.sub(&v0)?; // 6
+        d.mul(&w)? // 7
+    };
     Ok(coords.like(v0.add(&m)?)) // 8
 }
 

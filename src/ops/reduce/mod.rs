@@ -36,7 +36,7 @@ impl Buffer {
     pub fn sum(&self) -> Result<Buffer> {
         let sum = match (runtime::deterministic()?, self.len()) {
             (_, 0) => return Buffer::zeros(&[]),
-            (true, n) => fold(self.tensor(), n as i64)?,
+            (true, n) => fold(self.tensor(), n)?,
             // Summed over a shape of rank 0 libtorch's result has rank 0: one element either way.
             (false, _) => self.tensor().sum()?.view(&[1])?,
         };
@@ -104,12 +104,12 @@ impl Buffer {
 }
 
 /// The fixed fold of `n >= 1` elements.
-fn fold(x: &Tensor, mut n: i64) -> Result<Tensor> {
+fn fold(x: &Tensor, mut n: usize) -> Result<Tensor> {
     let left = x.copy()?;
     while n > 1 {
-        let half = n - n / 2;
-        let upper = left.narrow(half, n - half)?;
-        left.narrow(0, n - half)?.add_in_place(&upper)?;
+        let (half, rest) = (n.div_ceil(2), n / 2);
+        let upper = left.narrow(half as i64, rest as i64)?;
+        left.narrow(0, rest as i64)?.add_in_place(&upper)?;
         n = half;
     }
     left.narrow(0, 1)?.copy()
@@ -183,6 +183,7 @@ impl Tape {
 }
 
 /// What the operations of this file mean (with determinism on).
+#[allow(clippy::arithmetic_side_effects)] // software floats round
 pub(crate) mod reference {
     use super::super::arithmetic::reference::{mul, neg, scale, sub};
     use crate::binary32::{Binary32, map, same_length};

@@ -39,14 +39,18 @@ pub(crate) fn vjp(lookup: &Lookup<'_>, g: &[f32], gradients: Gradients<'_>) -> R
             None => Ok(()),
         };
     };
+    let op = match lookup.layers {
+        None => "table_lookup_vjp",
+        Some(_) => "layered_table_lookup_vjp",
+    };
     let (n, width) = (lookup.coords.len(), lookup.width);
     if n < d_table.len() / FEW && u32::try_from(n).is_ok() {
-        let mut sums = Sparse::new(n)?;
+        let mut sums = Sparse::new(op, n)?;
         sparse(set, lookup, g, coords, &mut sums);
         sums.finish(width, d_table);
         return Ok(());
     }
-    let mut sums = Dense::new(d_table.len())?;
+    let mut sums = Dense::new(op, d_table.len())?;
     match coords {
         Some(d_coords) if n >= 2 * GRAIN && aten::threads() > 1 => {
             side_by_side(set, lookup, g, d_coords, &mut sums)?;

@@ -7,7 +7,7 @@
 //! of the axis without a case of its own: its upper entry is the last one itself, to which `gm` brings a zero, or a NaN
 //! that `g0` brings as well, so what stands there for the entry after it is left out.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, reserved};
 use crate::simd::{InstructionSet, compiled_for_each_set};
 
 /// Pairs of sums by entry.
@@ -22,25 +22,14 @@ pub(super) trait Sums {
     unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2];
 }
 
-/// A vector, or an error where memory has no room for it.
-fn filled<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values
-        .try_reserve_exact(n)
-        .map_err(|_| Error::OutOfMemory {
-            op: "table_lookup_vjp",
-            bytes: n as u64 * size_of::<T>() as u64,
-        })?;
-    values.resize(n, value);
-    Ok(values)
-}
-
 /// A pair for every entry.
 pub(super) struct Dense(Vec<[f32; 2]>);
 
 impl Dense {
-    pub(super) fn new(entries: usize) -> Result<Dense> {
-        Ok(Dense(filled(entries, [0.0; 2])?))
+    pub(super) fn new(op: &'static str, entries: usize) -> Result<Dense> {
+        let mut sums = reserved(op, entries)?;
+        sums.resize(entries, [0.0; 2]);
+        Ok(Dense(sums))
     }
 
     /// Adds the two sums of each entry; layers are `width` long.
@@ -83,10 +72,11 @@ pub(super) struct Sparse {
 
 impl Sparse {
     /// For at most `n` different entries, fewer than 2^32.
-    pub(super) fn new(n: usize) -> Result<Sparse> {
-        let mut pairs = filled(n, (0, [0.0; 2]))?;
-        pairs.clear();
-        let heads = filled((2 * n).next_power_of_two(), 0)?;
+    pub(super) fn new(op: &'static str, n: usize) -> Result<Sparse> {
+        let pairs = reserved(op, n)?;
+        let slots = (2 * n).next_power_of_two();
+        let mut heads = reserved(op, slots)?;
+        heads.resize(slots, 0);
         Ok(Sparse { pairs, heads })
     }
 
