@@ -74,11 +74,6 @@ const char* torchlean_last_error() {
   return last_error.c_str();
 }
 
-int32_t torchlean_sdk_version(const char** out) {
-  *out = TORCH_VERSION;
-  return 0;
-}
-
 // ---- determinism and float32 policy ----
 
 int32_t torchlean_set_deterministic(int32_t on) {
@@ -140,17 +135,6 @@ int32_t torchlean_parallel_for(
 // The visible devices; 0 where the SDK has no CUDA, and where there is no driver.
 int32_t torchlean_cuda_device_count(int64_t* out) {
   return guarded([=] { *out = device_count(); });
-}
-
-int32_t torchlean_cuda_device(int64_t* out) {
-  return guarded([=] {
-    checked(0);
-    *out = cuda()->getDevice().index();
-  });
-}
-
-int32_t torchlean_cuda_set_device(int64_t device) {
-  return guarded([=] { cuda()->setDevice(c10::Device(c10::DeviceType::CUDA, checked(device))); });
 }
 
 int32_t torchlean_cuda_synchronize(int64_t device) {

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
@@ -45,6 +46,15 @@ pub enum Refusal {
          or set {DEVICE_VARIABLE}=cpu or unset it to compute on the host"
     )]
     SdkWithoutCuda,
+    /// The SDK had no CUDA when this was built and has it now: it was replaced, and Cargo did not notice.
+    #[error(
+        "the libtorch SDK in {root} has CUDA, but had none when this was built; run `cargo clean -p torchlean -p torch-sys` \
+         and build again, or set {DEVICE_VARIABLE}=cpu to compute on the host"
+    )]
+    StaleBuild {
+        /// The SDK's folder.
+        root: String,
+    },
     /// The variable holds something else than the two that are allowed.
     #[error("{DEVICE_VARIABLE} is `{value}`; allowed are `cpu` and `cuda`, or unset it")]
     UnknownDevice {
@@ -131,9 +141,24 @@ fn selection() -> &'static Selection {
                 message: error.to_string(),
             })
             .and_then(|visible| select(variable.as_deref(), SDK_HAS_CUDA, visible))
+            .and_then(|kind| match option_env!("TORCHLEAN_SDK_ROOT") {
+                Some(root) if !SDK_HAS_CUDA && variable.as_deref() != Some(OsStr::new("cpu")) => {
+                    still_without_cuda(root).map(|()| kind)
+                }
+                _ => Ok(kind),
+            })
             .and_then(|kind| start().map(|()| kind));
         Selection { variable, device }
     })
+}
+
+/// Never silently the host: an SDK that was replaced by one with CUDA, with time stamps that are no younger, leaves a
+/// build behind that cannot use it.
+fn still_without_cuda(root: &str) -> Result<(), Refusal> {
+    if Path::new(root).join("lib/libtorch_cuda.so").is_file() {
+        return Err(Refusal::StaleBuild { root: root.into() });
+    }
+    Ok(())
 }
 
 /// What is set before the first buffer: the determinism that the environment asks for, and float32 at its full width.
@@ -239,6 +264,18 @@ pub(crate) fn on_host() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_sdk_that_got_cuda_after_the_build_is_refused() -> std::io::Result<()> {
+        let sdk = tempfile::tempdir()?;
+        let root = sdk.path().to_string_lossy().into_owned();
+        std::fs::create_dir(sdk.path().join("lib"))?;
+        assert_eq!(still_without_cuda(&root), Ok(()));
+        std::fs::write(sdk.path().join("lib/libtorch_cuda.so"), "")?;
+        let refused = still_without_cuda(&root);
+        assert_eq!(refused, Err(Refusal::StaleBuild { root }));
+        Ok(())
+    }
 
     /// Every row of the table in the contract, and the spellings that look like a device and are none.
     #[test]
