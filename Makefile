@@ -20,7 +20,7 @@ lay-out = $(if $(filter user,$(SDK)),scripts/libtorch.sh,env -u LIBTORCH scripts
 with-cuda-sdk = env -u LIBTORCH_USE_PYTORCH LIBTORCH=$(CURDIR)/.libtorch/cuda
 unlinked = env -u LIBTORCH CARGO_TARGET_DIR=$(CURDIR)/target/unlinked cargo
 
-.PHONY: help sdk demo test lint doc bench bench-peers test-unlinked test-downstream test-cuda-sdk exhaustive soak memcheck have-sdk have-cuda-sdk
+.PHONY: help sdk demo test lint doc bench bench-peers test-unlinked test-downstream test-cuda-sdk exhaustive soak memcheck coverage have-sdk have-cuda-sdk
 
 help: ## this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,14 @@ soak: have-sdk ## a billion lookups against a restatement; threads, tapes, fits 
 memcheck: have-sdk ## random calls under valgrind: no read or write outside memory
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --undef-value-errors=no --error-exitcode=9" \
 		OMP_NUM_THREADS=1 TORCHLEAN_REQUIRE_NATIVE=1 cargo test --test stress random_calls
+
+target/tools/bin/cargo-tarpaulin:
+	CARGO_TARGET_DIR=target/tools/build cargo install cargo-tarpaulin --locked --root target/tools
+
+coverage: have-sdk target/tools/bin/cargo-tarpaulin ## the lines of src/ that the tests run, those of other processes and doc examples left out
+	env -u CARGO_TARGET_DIR TORCHLEAN_REQUIRE_NATIVE=1 PATH="$(CURDIR)/target/tools/bin:$$PATH" \
+		cargo tarpaulin --engine ptrace --target-dir target/coverage --skip-clean --tests \
+		--include-files 'src/*' --exclude-files 'src/bin/*' --out Stdout --timeout 1200
 
 have-sdk:
 	@$(lay-out)

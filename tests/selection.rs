@@ -174,3 +174,38 @@ fn a_requirement_that_is_not_met_fails_the_suite() {
         }
     }
 }
+
+/// `torchlean-doctor` ends with 0 exactly where buffers can be made, and says the same as JSON.
+#[test]
+fn the_doctor_says_what_a_process_would_get() {
+    let built = std::path::Path::new(env!("CARGO_BIN_EXE_torchlean-doctor"));
+    let beside = std::env::current_exe()
+        .unwrap()
+        .with_file_name("torchlean-doctor");
+    let doctor = if built.exists() { built } else { &beside }; // the binaries may have been moved together
+    for variable in VARIABLES {
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(doctor);
+            command.args(arguments).env_remove(runtime::DEVICE_VARIABLE);
+            command.envs(variable.map(|value| (runtime::DEVICE_VARIABLE, value)));
+            command.output().unwrap()
+        };
+        let (text, json) = (run(&[]), run(&["--json"]));
+        let expected = expected(variable);
+        assert_eq!(text.status.success(), expected.is_ok(), "{variable:?}");
+        assert_eq!(json.status.success(), expected.is_ok(), "{variable:?}");
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        match expected {
+            Ok(kind) => {
+                assert!(text.contains(&format!("selected   {kind}")), "{text}");
+                assert_eq!(json["device"], kind.to_string());
+            }
+            Err(reason) => {
+                assert!(text.contains(reason), "{text}");
+                assert_eq!(json["buffers"], false);
+            }
+        }
+        assert_eq!(run(&["--help-me"]).status.code(), Some(2));
+    }
+}

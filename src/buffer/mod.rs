@@ -394,6 +394,21 @@ mod tests {
     }
 
     #[test]
+    fn the_debug_form_shows_the_shape_and_the_first_values() -> Result<()> {
+        if runtime::device().is_err() {
+            return Ok(());
+        }
+        let short = Buffer::from_slice(&[1.0, -0.5], &[1, 2])?;
+        assert_eq!(
+            format!("{short:?}"),
+            "Buffer { shape: [1, 2], values: [1.0, -0.5] }"
+        );
+        let long = format!("{:?}", Buffer::zeros(&[9])?);
+        assert!(long.ends_with("0.0], .. }"), "{long}");
+        Ok(())
+    }
+
+    #[test]
     fn buffers_cross_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<Buffer>();

@@ -171,3 +171,89 @@ impl fmt::Display for Report {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Report {
+        let device = CudaDevice {
+            name: "Example".into(),
+            capability: (9, 0),
+            multiprocessors: 132,
+            memory: 3 << 29,
+        };
+        Report {
+            sdk_version: Some("2.11.0+cu130"),
+            sdk_root: Some("/sdk"),
+            sdk_has_cuda: true,
+            variables: vec![
+                (super::super::DEVICE_VARIABLE, None),
+                ("OTHER", Some("1".into())),
+            ],
+            cuda_devices: vec![Ok(device), Err("gone".into())],
+            device: Ok(DeviceKind::Cuda),
+            buffers: Ok(()),
+            flush_to_zero: true,
+        }
+    }
+
+    #[test]
+    fn a_report_says_all_that_it_knows() {
+        let text = example().to_string();
+        for part in [
+            "libtorch   2.11.0+cu130, with CUDA, built against /sdk\n",
+            "TORCHLEAN_LIBTORCH_DEVICE is unset\n",
+            "OTHER=1\n",
+            "CUDA 0     Example, capability 9.0, 132 multiprocessors, 1.5 GiB\n",
+            "CUDA 1     gone\n",
+            "selected   cuda: the SDK has CUDA and a device is visible\n",
+            "subnormal results differ",
+            "buffers    can be made",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let json = example().to_json();
+        assert_eq!(json["cuda_devices"][0]["capability"], json!([9, 0]));
+        assert_eq!(json["cuda_devices"][1]["error"], "gone");
+        assert_eq!(json["device"], "cuda");
+        assert_eq!(json["variables"]["OTHER"], "1");
+        assert_eq!(json["flush_to_zero"], true);
+    }
+
+    #[test]
+    fn a_report_without_a_device_says_why() {
+        let report = Report {
+            sdk_version: None,
+            cuda_devices: vec![],
+            device: Err("the reason".into()),
+            buffers: Err("the reason".into()),
+            ..example()
+        };
+        let text = report.to_string();
+        for part in [
+            "libtorch   not linked\n",
+            "CUDA       no device is visible\n",
+            "selected   none: the reason\n",
+            "buffers    cannot be made: the reason",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(report.to_json()["device"], Value::Null);
+        assert_eq!(report.to_json()["error"], "the reason");
+    }
+
+    #[test]
+    fn a_reason_follows_the_variable_then_the_sdk() {
+        let mut report = Report {
+            sdk_has_cuda: false,
+            device: Ok(DeviceKind::Host),
+            ..example()
+        };
+        assert_eq!(report.reason(), "the SDK has no CUDA");
+        report.variables[0].1 = Some(String::new());
+        assert_eq!(report.reason(), "the SDK has no CUDA");
+        report.variables[0].1 = Some("cpu".into());
+        assert_eq!(report.reason(), "the variable asks for it");
+    }
+}
