@@ -78,6 +78,12 @@ fn the_reference_refuses_sizes_beyond_memory() {
         spec::index_select(&[1.0], usize::MAX, &[0]),
         Err(Error::Shape { .. })
     ));
+    // One long row, asked for often: 2^46 values from memory that is never touched.
+    let row = 1 << 23;
+    assert!(matches!(
+        spec::index_select(&vec![0.0; row], row, &vec![0; row]),
+        Err(Error::OutOfMemory { .. })
+    ));
     assert!(matches!(
         spec::scatter_add(&[], usize::MAX, &[0], &[]),
         Err(Error::IndexOutOfRange { .. })

@@ -87,15 +87,16 @@ pub(crate) fn accumulate(
 /// The rows of length `row` that `indices` name.
 ///
 /// # Errors
-/// [`Error::Shape`] where `x` is not whole rows; [`Error::IndexOutOfRange`].
+/// [`Error::Shape`] where `x` is not whole rows; [`Error::IndexOutOfRange`]; [`Error::OutOfMemory`].
 pub fn index_select(x: &[f32], row: usize, indices: &[i64]) -> Result<Vec<f32>> {
-    let count = rows("index_select", x, row)?;
-    check_indices("index_select", indices, count)?;
-    Ok(indices
-        .iter()
-        .flat_map(|&index| &x[index as usize * row..][..row])
-        .copied()
-        .collect())
+    let op = "index_select";
+    let count = rows(op, x, row)?;
+    check_indices(op, indices, count)?;
+    let mut selected = reserved(op, indices.len().saturating_mul(row))?;
+    for &index in indices {
+        selected.extend_from_slice(&x[index as usize * row..][..row]);
+    }
+    Ok(selected)
 }
 
 /// The gradient of `x`: `g` added to zeros, at the rows that `indices` name.
