@@ -187,6 +187,25 @@ fn into_a_buffer_that_is_there() {
     });
 }
 
+/// The step of gradient descent: the product is rounded, then the sum.
+#[test]
+fn a_step_in_place() {
+    use torchlean::{Buffer, spec};
+    need_device!();
+    for n in LENGTHS.iter().copied() {
+        let inputs = data::random_inputs(n as u64, n);
+        for a in [0.1, -3.0e5, f32::NAN, f32::INFINITY, 0.0] {
+            let want = spec::add(&inputs.a, &spec::scale(&inputs.b, a)).unwrap();
+            common::in_every_form(|form| {
+                let [mut sum, step] =
+                    [&inputs.a, &inputs.b].map(|x| Buffer::from_slice(x, &[n]).unwrap());
+                sum.axpy(a, &step).unwrap();
+                common::assert_bits_eq(form, &sum.to_vec().unwrap(), &want);
+            });
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

@@ -78,6 +78,7 @@ fn controls() -> Result<()> {
         for refused in [
             runtime::set_memory_fraction(0.5).map(drop),
             runtime::set_device(0).map(drop),
+            torchlean::require_cuda_device(),
         ] {
             assert!(
                 matches!(refused, Err(Error::CudaRequired { .. })),

@@ -59,3 +59,24 @@ pub(super) fn call(f: impl FnOnce(*mut *mut C_tensor)) -> Result<tch::Tensor, tc
     unsafe { libc::free(message.cast()) };
     Err(tch::TchError::Torch(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    /// In `tch` such a call panics. The input is one element under a huge shape, which no result can have.
+    #[test]
+    fn a_call_with_scalars_that_libtorch_refuses_is_an_error() -> Result<(), Error> {
+        let one = tch::Tensor::ones([1], (tch::Kind::Float, tch::Device::Cpu));
+        let huge = Tensor::from(one.expand([1 << 50], false));
+        for refused in [huge.mul_scalar(2.0), huge.clamp(0.0, 1.0)] {
+            assert!(
+                matches!(refused, Err(Error::OutOfMemory { bytes, .. }) if bytes == 1 << 52),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(Tensor::from(one).mul_scalar(2.0)?.host_slice(1), [2.0]);
+        Ok(())
+    }
+}

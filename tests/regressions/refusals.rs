@@ -1,6 +1,6 @@
 //! What is refused, and that the next call works.
 
-use torchlean::{Buffer, Error, Result};
+use torchlean::{Buffer, Error, Result, host, spec};
 
 use crate::common::{self, assert_bits_eq};
 use crate::{NAN, buffer};
@@ -117,4 +117,95 @@ fn what_is_refused_names_the_operation_and_the_next_call_works_here() -> Result<
     );
     assert_bits_eq("the next call", &two.add(&two)?.to_vec()?, &[2.0, 4.0]);
     Ok(())
+}
+
+/// The same checks on slices, for the reference and for the kernels; on an error nothing has been written.
+#[test]
+fn slices() {
+    let (none, one, two, three) = (&[][..], &[1.0][..], &[1.0, 2.0][..], &[1.0, 2.0, 3.0][..]);
+    let mut out = [7.0; 2];
+    let mut short = [7.0; 1];
+    let refusals = [
+        (
+            spec::add(two, one).map(drop),
+            "add: expected slices of one length, 2",
+        ),
+        (
+            spec::gather_at(none, one).map(drop),
+            "gather_at: the table is empty",
+        ),
+        (
+            host::gather_at(none, two, &mut out),
+            "gather_at: the table is empty",
+        ),
+        (
+            host::gather_at(two, three, &mut out),
+            "gather_at: expected slices of one length, 3",
+        ),
+        (
+            spec::scatter_add_at(0, one, one).map(drop),
+            "scatter_add_at: the table is empty",
+        ),
+        (
+            host::scatter_add_at(one, one, &mut []),
+            "scatter_add_at: the table is empty",
+        ),
+        (
+            host::scatter_add_at(one, two, &mut out),
+            "scatter_add_at: expected slices of one length, 1",
+        ),
+        (
+            spec::scatter_add(two, 1, &[0], two).map(drop),
+            "scatter_add: expected slices of one length, 1",
+        ),
+        (
+            spec::table_lookup(none, one).map(drop),
+            "table_lookup: the table is empty",
+        ),
+        (
+            host::table_lookup(none, two, &mut out),
+            "table_lookup: the table is empty",
+        ),
+        (
+            host::table_lookup(two, three, &mut out),
+            "table_lookup: expected slices of one length, 3",
+        ),
+        (
+            host::table_lookup_vjp(two, one, two, Some(&mut out), None),
+            "table_lookup_vjp: expected slices of one length, 1",
+        ),
+        (
+            host::table_lookup_vjp(two, two, two, Some(&mut short), None),
+            "table_lookup_vjp: expected slices of one length, 2",
+        ),
+        (
+            host::table_lookup_vjp(three, two, two, None, Some(&mut short)),
+            "table_lookup_vjp: expected slices of one length, 2",
+        ),
+        (
+            spec::layered_table_lookup(three, 2, one, one).map(drop),
+            "layered_table_lookup: expected a table of whole layers of width 2",
+        ),
+        (
+            host::layered_table_lookup(three, 2, two, two, &mut out),
+            "layered_table_lookup: expected a table of whole layers of width 2",
+        ),
+        (
+            host::layered_table_lookup(three, 0, two, two, &mut out),
+            "layered_table_lookup: the table is empty",
+        ),
+        (
+            host::layered_table_lookup(two, 2, two, one, &mut out),
+            "layered_table_lookup: expected slices of one length, 2",
+        ),
+        (
+            host::layered_table_lookup_vjp(two, 2, two, two, one, None, Some(&mut out)),
+            "layered_table_lookup_vjp: expected slices of one length, 2",
+        ),
+    ];
+    for (result, message) in refusals {
+        let text = result.unwrap_err().to_string();
+        assert!(text.starts_with(message), "{text}");
+    }
+    assert_eq!((out, short), ([7.0; 2], [7.0; 1]));
 }
