@@ -1,6 +1,8 @@
-//! The determinism switch, in a process of its own: one test, so nothing else turns it.
+//! The determinism switch, in a process of its own: one test turns it, nothing else.
 
 mod common;
+
+use std::process::Command;
 
 use torchlean::runtime::{deterministic, deterministic_scope, set_deterministic};
 use torchlean::{Buffer, Error, Result, spec};
@@ -86,4 +88,37 @@ fn the_switch() -> Result<()> {
         }
     }
     Ok(())
+}
+
+const CHILD: &str = "TORCHLEAN_TEST_CHILD";
+const START: &str = "TORCHLEAN_CUDA_DETERMINISTIC_REDUCTIONS";
+
+/// The child of the next test.
+#[test]
+fn child() {
+    if std::env::var_os(CHILD).is_some() {
+        println!("on={}", deterministic().unwrap());
+    }
+}
+
+#[test]
+fn the_variable_says_how_a_process_starts() {
+    need_device!();
+    for (value, on) in [
+        (None, false),
+        (Some(""), false),
+        (Some("0"), false),
+        (Some("1"), true),
+        (Some("yes"), true),
+    ] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["child", "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .env_remove(START)
+            .envs(value.map(|value| (START, value)));
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(&format!("on={on}")), "{value:?}: {text}");
+    }
 }
