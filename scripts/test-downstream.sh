@@ -65,6 +65,18 @@ cd "$crate"
 step 'cargo build'
 clean_cargo build
 
+step 'another version, and a folder that is no SDK, are refused in one line'
+script=$(ls -t "$target"/debug/build/torchlean-*/build-script-build | head -n 1)
+refused() { # $1: a folder; $2: what our build script is to say
+    env -i "${toolchain[@]}" CARGO_CFG_TARGET_OS=linux OUT_DIR="$work" LIBTORCH="$1" DEP_TCH_LIBTORCH_LIB="$1/lib" "$script" |
+        grep -F "cargo::error=$2" || die "$1 was not refused"
+}
+mkdir -p "$work"/{empty,old}/lib "$work/old/include/ATen"
+touch "$work"/old/{lib/libtorch_cpu.so,include/ATen/Context.h}
+echo 2.10.0+cpu >"$work/old/build-version"
+refused "$work/empty" "$work/empty/lib has no libtorch_cpu.so: set LIBTORCH"
+refused "$work/old" "$work/old is libtorch 2.10.0: set LIBTORCH"
+
 if [[ -f $sdk/lib/libtorch_cuda.so ]] && ! clean_cargo run --quiet >"$work/output" 2>&1; then
     step 'the CUDA SDK without a visible device is refused, not replaced by the host'
     cat "$work/output"
