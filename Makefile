@@ -89,8 +89,9 @@ memcheck: have-sdk ## random calls under valgrind: no read or write outside memo
 target/tools/bin/cargo-tarpaulin:
 	CARGO_TARGET_DIR=target/tools/build cargo install cargo-tarpaulin --locked --root target/tools
 
+# tarpaulin binds the tests to one processor: libtorch is told to use two threads all the same.
 coverage: have-sdk target/tools/bin/cargo-tarpaulin ## the lines of src/ that the tests run, those of other processes and doc examples left out
-	env -u CARGO_TARGET_DIR TORCHLEAN_REQUIRE_NATIVE=1 PATH="$(CURDIR)/target/tools/bin:$$PATH" \
+	env -u CARGO_TARGET_DIR TORCHLEAN_REQUIRE_NATIVE=1 OMP_NUM_THREADS=2 PATH="$(CURDIR)/target/tools/bin:$$PATH" \
 		cargo tarpaulin --engine ptrace --target-dir target/coverage --skip-clean --tests \
 		--include-files 'src/*' --exclude-files 'src/bin/*' --out Stdout --timeout 1200
 
