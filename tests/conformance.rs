@@ -141,6 +141,25 @@ fn slices_at_every_offset() {
     }
 }
 
+/// What is cut for several threads, and stored past the cache from an odd offset on, has the bits of short pieces.
+#[test]
+fn long_slices() {
+    use torchlean::host;
+    let short = data::edge_inputs(1009, 3);
+    let n = (8 << 20) + 77;
+    let u: Vec<f32> = short.coords.iter().copied().cycle().take(n).collect();
+    let (mut room, mut want) = (vec![f32::NAN; n + 1], vec![f32::NAN; n]);
+    type Read = fn(&[f32], &[f32], &mut [f32]) -> torchlean::Result<()>;
+    for (read, n) in [(host::table_lookup as Read, n), (host::gather_at, 200_000)] {
+        let (u, out, want) = (&u[..n], &mut room[1..][..n], &mut want[..n]);
+        read(&short.table, u, out).unwrap();
+        for (u, want) in u.chunks(10_000).zip(want.chunks_mut(10_000)) {
+            read(&short.table, u, want).unwrap();
+        }
+        common::assert_bits_eq("a long slice", out, want);
+    }
+}
+
 /// Into a reused buffer: the same bits in every form, and nothing written where it may not be.
 #[test]
 fn into_a_buffer_that_is_there() {
