@@ -75,29 +75,30 @@ impl fmt::Display for InstructionSet {
 
 /// Declares a function that takes an [`InstructionSet`] before its own arguments, and compiles its body for each.
 ///
-/// In the body the constant `WIDE` says whether it is compiled with AVX2.
+/// In the body the constant `WIDE` says how many floats its widest vectors hold: 0 where that is not known, 8 with AVX2,
+/// 16 with AVX-512.
 macro_rules! compiled_for_each_set {
     ($(#[$attribute:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         $(#[$attribute])*
         fn $name(set: $crate::simd::InstructionSet, $($arg: $ty),*) {
             #[inline(always)]
             #[allow(clippy::extra_unused_type_parameters)]
-            fn body<const WIDE: bool>($($arg: $ty),*) $body
+            fn body<const WIDE: usize>($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi2")]
             fn avx2($($arg: $ty),*) {
-                body::<true>($($arg),*)
+                body::<8>($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
             fn avx512($($arg: $ty),*) {
-                body::<true>($($arg),*)
+                body::<16>($($arg),*)
             }
 
             match set.0 {
-                $crate::simd::Level::Baseline => body::<false>($($arg),*),
+                $crate::simd::Level::Baseline => body::<0>($($arg),*),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: a value of `InstructionSet` exists only for what the CPU was found to have.
                 $crate::simd::Level::Avx2 => unsafe { avx2($($arg),*) },

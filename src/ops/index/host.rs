@@ -6,7 +6,7 @@ use crate::runtime::parallel::{parallel_each, piece};
 use crate::simd::compiled_for_each_set;
 
 /// How many positions are converted at a time: their places stay in the first-level cache.
-const BLOCK: usize = 256;
+pub(crate) const BLOCK: usize = 256;
 
 /// Elements below which a second thread costs more than it brings.
 const GRAIN: usize = 32 * 1024;
@@ -117,33 +117,93 @@ pub(crate) fn scatter_add(positions: &[f32], values: &[f32], sums: &mut [f32]) {
 compiled_for_each_set! {
     fn scatter_add_here(positions: &[f32], values: &[f32], sums: &mut [f32], small: bool) {
         let size = sums.len();
+        let (mut places, mut far) = ([0; BLOCK], [0; BLOCK]);
         for (positions, values) in positions.chunks(BLOCK).zip(values.chunks(BLOCK)) {
             // SAFETY: a position is below the size it is made for.
             unsafe {
                 if small {
-                    add(positions.iter().map(|&p| position(p, size)), values, sums);
+                    for (place, &p) in places.iter_mut().zip(positions) {
+                        *place = position(p, size);
+                    }
+                    add_in_order(&places, values, sums);
                 } else {
-                    add(positions.iter().map(|&p| position_in_large(p, size)), values, sums);
+                    for (place, &p) in far.iter_mut().zip(positions) {
+                        *place = position_in_large(p, size);
+                    }
+                    add_in_order(&far, values, sums);
                 }
             }
         }
     }
 }
 
-/// Adds values at up to a block of places.
+/// Sums by place.
+pub(crate) trait Sums {
+    /// One of them, or a term of it.
+    type Sum: Copy;
+
+    /// The sum at a place.
+    ///
+    /// # Safety
+    /// The sums hold that place.
+    unsafe fn at(&mut self, place: usize) -> &mut Self::Sum;
+
+    /// A sum and one more term.
+    fn plus(sum: Self::Sum, term: Self::Sum) -> Self::Sum;
+}
+
+impl Sums for [f32] {
+    type Sum = f32;
+
+    #[inline(always)]
+    unsafe fn at(&mut self, place: usize) -> &mut f32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.get_unchecked_mut(place) }
+    }
+
+    #[inline(always)]
+    fn plus(sum: f32, term: f32) -> f32 {
+        sum + term
+    }
+}
+
+/// From this many repeated places in a block on they are added up in a register: below, leaving it costs more than
+/// waiting for memory.
+const MANY: u32 = BLOCK as u32 * 13 / 16;
+
+/// Adds each term, of up to a block, at its place, in order.
 ///
 /// # Safety
-/// Every place is below `sums.len()`.
+/// The sums hold every place.
 #[inline(always)]
-unsafe fn add<P: Place>(places: impl Iterator<Item = P>, values: &[f32], sums: &mut [f32]) {
-    let mut block = [P::default(); BLOCK];
-    for (slot, place) in block.iter_mut().zip(places) {
-        *slot = place;
+pub(crate) unsafe fn add_in_order<P: Place, S: Sums + ?Sized>(
+    places: &[P; BLOCK],
+    terms: &[S::Sum],
+    sums: &mut S,
+) {
+    let mut repeated = 0;
+    for k in 1..BLOCK {
+        repeated += u32::from(places[k - 1] == places[k]);
     }
-    for (value, place) in values.iter().zip(&block) {
+    let places = &places[..terms.len()];
+    if repeated < MANY {
+        for (place, &term) in places.iter().zip(terms) {
+            // SAFETY: the caller's promise.
+            let sum = unsafe { sums.at(place.get()) };
+            *sum = S::plus(*sum, term);
+        }
+        return;
+    }
+    // Sorted positions stay at a place for long: its sum stays in a register, not in memory.
+    let mut terms = places.iter().zip(terms).peekable();
+    while let Some((place, &term)) = terms.next() {
         // SAFETY: the caller's promise.
-        let sum = unsafe { sums.get_unchecked_mut(place.get()) };
-        *sum += value;
+        let sum = unsafe { sums.at(place.get()) };
+        let mut kept = S::plus(*sum, term);
+        while let Some((_, &term)) = terms.next_if(|(next, _)| *next == place) {
+            kept = S::plus(kept, term);
+        }
+        *sum = kept;
     }
 }
 
@@ -151,6 +211,22 @@ unsafe fn add<P: Place>(places: impl Iterator<Item = P>, values: &[f32], sums: &
 mod tests {
     use super::super::reference;
     use super::*;
+
+    /// What stays at a place for long is added up in a register, the rest in memory.
+    #[test]
+    fn sorted_and_scattered_positions_add_up_in_order() {
+        let n = 10 * BLOCK + 77;
+        let values: Vec<f32> = (0..n).map(|k| (k % 13) as f32 * 0.3 - 1.7).collect();
+        for stay in [1, 2, 5, 6, 7, 100, 1000] {
+            let positions: Vec<f32> = (0..n).map(|k| (k / stay % 37) as f32 + 0.5).collect();
+            let want = reference::scatter_add_at(37, &positions, &values).unwrap();
+            for &set in crate::host::InstructionSet::available() {
+                let mut sums = [0.0; 37];
+                runtime::with_instruction_set(set, || scatter_add(&positions, &values, &mut sums));
+                assert_eq!(sums[..], want[..], "{set}, {stay} at a place");
+            }
+        }
+    }
 
     /// Above 2^24 a float clamp to `size - 1` is off by one: 16777220 rounds past the end, 16777217 is never reached.
     #[test]

@@ -1,10 +1,10 @@
 //! Where coordinates lie, and the entries there.
 
-use crate::ops::index::host::{Place, position};
+use crate::ops::index::host::position;
 use crate::simd;
 
 /// How many elements the passes take at a time: indices and weights stay in the first-level cache.
-pub(super) const BLOCK: usize = 256;
+pub(super) use crate::ops::index::host::BLOCK;
 
 /// How far ahead of a block inputs are asked for.
 const AHEAD: usize = 2048;
@@ -23,9 +23,6 @@ pub(super) fn read_ahead(n: usize, block: &[f32]) {
 /// Values at the start of a cache line: vectors that lie across two lines cost a tenth of a lookup.
 #[repr(align(64))]
 pub(super) struct Aligned<T>(pub(super) T);
-
-/// How many elements a step of the second pass takes.
-pub(super) const LANES: usize = 8;
 
 /// A table's axis in coordinates.
 #[derive(Clone, Copy)]
@@ -83,55 +80,6 @@ pub(super) fn flatten(
         let layer = position(selectors[k], count);
         flat[k] = u64::from(layer) * u64::from(width as u32) + u64::from(cells[k]);
     }
-}
-
-/// Step 5 for some cells: the lower and the upper entries. With `PAIR` false (W = 1) they are the same.
-///
-/// # Safety
-/// Every place is below `table.len()`, and with `PAIR` true below `table.len() - 1`.
-#[inline(always)]
-pub(super) unsafe fn load<P: Place, const PAIR: bool>(
-    table: &[f32],
-    places: &[P; LANES],
-) -> ([f32; LANES], [f32; LANES]) {
-    let (mut lower, mut upper) = ([0.0; LANES], [0.0; LANES]);
-    if !PAIR {
-        for k in 0..LANES {
-            // SAFETY: the caller's promise.
-            lower[k] = unsafe { *table.get_unchecked(places[k].get()) };
-        }
-        return (lower, lower);
-    }
-    #[cfg(target_arch = "x86_64")]
-    for k in (0..LANES).step_by(4) {
-        use std::arch::x86_64::{
-            _mm_castpd_ps, _mm_load_sd, _mm_loadh_pd, _mm_shuffle_ps, _mm_storeu_ps,
-        };
-        // SAFETY: SSE2 is part of x86-64. Each load reads the 8 bytes of two neighbouring entries, which the caller
-        // promised to be there; it needs no alignment. The stores fill four of the lanes.
-        unsafe {
-            let pair = |k: usize| table.as_ptr().add(places[k].get()).cast::<f64>();
-            let first = _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(pair(k)), pair(k + 1)));
-            let second = _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(pair(k + 2)), pair(k + 3)));
-            _mm_storeu_ps(
-                lower[k..].as_mut_ptr(),
-                _mm_shuffle_ps(first, second, 0b10_00_10_00),
-            );
-            _mm_storeu_ps(
-                upper[k..].as_mut_ptr(),
-                _mm_shuffle_ps(first, second, 0b11_01_11_01),
-            );
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    for k in 0..LANES {
-        // SAFETY: the caller's promise.
-        unsafe {
-            lower[k] = *table.get_unchecked(places[k].get());
-            upper[k] = *table.get_unchecked(places[k].get() + 1);
-        }
-    }
-    (lower, upper)
 }
 
 /// Steps 6 to 8, and before them the end of the axis: a weight of 1 makes both entries the last.

@@ -1,7 +1,10 @@
 //! The values.
 
 use super::Lookup;
-use super::cells::{Aligned, Axis, BLOCK, LANES, flatten, interpolate, load, locate, read_ahead};
+use super::cells::{Aligned, Axis, BLOCK, flatten, interpolate, locate, read_ahead};
+#[cfg(target_arch = "x86_64")]
+use super::entries::{Eight, ThirtyTwo};
+use super::entries::{Entries, LANES, Pairs, Singles};
 use crate::error::Result;
 use crate::ops::index::host::Place;
 use crate::runtime;
@@ -57,12 +60,23 @@ fn on_this_thread(set: InstructionSet, lookup: &Lookup<'_>, out: &mut [f32], pas
 
 compiled_for_each_set! {
     fn plain(table: &[f32], coords: &[f32], out: &mut [f32], past_cache: bool) {
-        // SAFETY: `on_this_thread` checked the alignment, and `WIDE` is what this is compiled for.
+        let width = table.len();
+        // SAFETY: `on_this_thread` checked the alignment, `WIDE` is what this is compiled for, and the entries are those
+        // of the width.
         unsafe {
-            match (table.len(), past_cache) {
-                (1, _) => plain_blocks::<false, false, WIDE>(table, coords, out),
-                (_, false) => plain_blocks::<true, false, WIDE>(table, coords, out),
-                (_, true) => plain_blocks::<true, true, WIDE>(table, coords, out),
+            match width {
+                1 => plain_blocks::<_, WIDE>(&Singles(table), width, coords, out, past_cache),
+                #[cfg(target_arch = "x86_64")]
+                2..=8 if WIDE == 8 => {
+                    let entries = Eight::new(table);
+                    plain_blocks::<_, WIDE>(&entries, width, coords, out, past_cache);
+                }
+                #[cfg(target_arch = "x86_64")]
+                2..=32 if WIDE == 16 => {
+                    let entries = ThirtyTwo::new(table);
+                    plain_blocks::<_, WIDE>(&entries, width, coords, out, past_cache);
+                }
+                _ => plain_blocks::<_, WIDE>(&Pairs(table), width, coords, out, past_cache),
             }
         }
     }
@@ -77,55 +91,59 @@ compiled_for_each_set! {
         out: &mut [f32],
         past_cache: bool,
     ) {
-        // SAFETY: `on_this_thread` checked the alignment, and `WIDE` is what this is compiled for.
+        let size = (width, table.len() / width);
+        // SAFETY: as in `plain`.
         unsafe {
-            match (width, past_cache) {
-                (1, _) => layered_blocks::<false, false, WIDE>(table, width, coords, layers, out),
-                (_, false) => layered_blocks::<true, false, WIDE>(table, width, coords, layers, out),
-                (_, true) => layered_blocks::<true, true, WIDE>(table, width, coords, layers, out),
+            match width {
+                1 => layered_blocks::<_, WIDE>(&Singles(table), size, coords, layers, out, past_cache),
+                _ => layered_blocks::<_, WIDE>(&Pairs(table), size, coords, layers, out, past_cache),
             }
         }
     }
 }
 
-/// With `PAIR` false the width is 1.
-///
 /// # Safety
-/// With `PAST` true, `out` is aligned to [`simd::ALIGNMENT`]; with `WIDE` true the CPU has AVX2.
+/// The cells of an axis of that width are cells of the entries; with `past_cache`, `out` is aligned to
+/// [`simd::ALIGNMENT`]; the CPU has vectors of `WIDE` floats.
 #[inline(always)]
-unsafe fn plain_blocks<const PAIR: bool, const PAST: bool, const WIDE: bool>(
-    table: &[f32],
+unsafe fn plain_blocks<E: Entries<u32>, const WIDE: usize>(
+    entries: &E,
+    width: usize,
     coords: &[f32],
     out: &mut [f32],
+    past_cache: bool,
 ) {
-    let (axis, n) = (Axis::new(table.len()), coords.len());
+    let (axis, n) = (Axis::new(width), coords.len());
     let (mut cells, mut weights) = (Aligned([0; BLOCK]), Aligned([0.0; BLOCK]));
     let (cells, weights) = (&mut cells.0, &mut weights.0);
     for (coords, out) in coords.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
         read_ahead(n, coords);
         locate(axis, coords, cells, weights);
         // SAFETY: cells are at most W - 2, or 0 for W = 1; whole blocks keep the alignment.
-        unsafe { evaluate::<_, PAIR, PAST, WIDE>(table, cells, weights, out) };
+        unsafe {
+            match past_cache {
+                false => evaluate::<_, _, WIDE, false>(entries, cells, weights, out),
+                true => evaluate::<_, _, WIDE, true>(entries, cells, weights, out),
+            }
+        }
     }
-    if PAST {
+    if past_cache {
         simd::fence();
     }
 }
 
-/// With `PAIR` false the width is 1.
-///
 /// # Safety
-/// As [`plain_blocks`].
+/// As [`plain_blocks`], for any of the layers; `size` is the width and their number.
 #[inline(always)]
-unsafe fn layered_blocks<const PAIR: bool, const PAST: bool, const WIDE: bool>(
-    table: &[f32],
-    width: usize,
+unsafe fn layered_blocks<E: Entries<u64>, const WIDE: usize>(
+    entries: &E,
+    (width, count): (usize, usize),
     coords: &[f32],
     layers: &[f32],
     out: &mut [f32],
+    past_cache: bool,
 ) {
-    let (axis, count) = (Axis::new(width), table.len() / width);
-    let n = coords.len();
+    let (axis, n) = (Axis::new(width), coords.len());
     let (mut cells, mut flat) = (Aligned([0; BLOCK]), Aligned([0; BLOCK]));
     let mut weights = Aligned([0.0; BLOCK]);
     let (cells, flat, weights) = (&mut cells.0, &mut flat.0, &mut weights.0);
@@ -136,9 +154,14 @@ unsafe fn layered_blocks<const PAIR: bool, const PAST: bool, const WIDE: bool>(
         locate(axis, coords, cells, weights);
         flatten(selectors, count, width, cells, flat);
         // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1; whole blocks keep the alignment.
-        unsafe { evaluate::<_, PAIR, PAST, WIDE>(table, flat, weights, out) };
+        unsafe {
+            match past_cache {
+                false => evaluate::<_, _, WIDE, false>(entries, flat, weights, out),
+                true => evaluate::<_, _, WIDE, true>(entries, flat, weights, out),
+            }
+        }
     }
-    if PAST {
+    if past_cache {
         simd::fence();
     }
 }
@@ -146,10 +169,11 @@ unsafe fn layered_blocks<const PAIR: bool, const PAST: bool, const WIDE: bool>(
 /// Steps 5 to 8 for a block.
 ///
 /// # Safety
-/// As [`load`]; with `PAST` true, `out` is aligned and the caller fences.
+/// The places are those of cells; with `PAST` true, `out` is aligned and the caller fences; the CPU has vectors
+/// of `WIDE` floats.
 #[inline(always)]
-unsafe fn evaluate<P: Place, const PAIR: bool, const PAST: bool, const WIDE: bool>(
-    table: &[f32],
+unsafe fn evaluate<P: Place, E: Entries<P>, const WIDE: usize, const PAST: bool>(
+    entries: &E,
     places: &[P; BLOCK],
     weights: &[f32; BLOCK],
     out: &mut [f32],
@@ -162,13 +186,13 @@ unsafe fn evaluate<P: Place, const PAIR: bool, const PAST: bool, const WIDE: boo
     let last = places.iter().zip(weights).nth(full.len());
     for ((out, places), weights) in full.iter_mut().zip(places).zip(weights) {
         #[cfg(target_arch = "x86_64")]
-        if PAIR && WIDE {
+        if WIDE >= 8 {
             // SAFETY: the caller's promise.
-            unsafe { store_avx2::<P, PAST>(table, places, weights, out) };
+            unsafe { store_avx2::<_, _, PAST>(entries, places, weights, out) };
             continue;
         }
         // SAFETY: the caller's promise.
-        let values = unsafe { values::<P, PAIR>(table, places, weights) };
+        let values = unsafe { values(entries, places, weights) };
         if PAST {
             // SAFETY: lanes are whole multiples of the alignment.
             unsafe { simd::store_past_cache(out, &values) };
@@ -178,7 +202,7 @@ unsafe fn evaluate<P: Place, const PAIR: bool, const PAST: bool, const WIDE: boo
     }
     if let Some((places, weights)) = last.filter(|_| !tail.is_empty()) {
         // SAFETY: as above; the lanes past the end are places of an earlier block, or 0.
-        let values = unsafe { values::<P, PAIR>(table, places, weights) };
+        let values = unsafe { values(entries, places, weights) };
         tail.copy_from_slice(&values[..tail.len()]);
     }
 }
@@ -186,28 +210,20 @@ unsafe fn evaluate<P: Place, const PAIR: bool, const PAST: bool, const WIDE: boo
 /// [`values`] for AVX2, stored: the compiler makes a third more of the plain form.
 ///
 /// # Safety
-/// As [`load`]; the CPU has AVX2; with `PAST` true, `out` is aligned and the caller fences.
+/// The places are those of cells; the CPU has AVX2; with `PAST` true, `out` is aligned and the caller fences.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn store_avx2<P: Place, const PAST: bool>(
-    table: &[f32],
+unsafe fn store_avx2<P: Place, E: Entries<P>, const PAST: bool>(
+    entries: &E,
     places: &[P; LANES],
     weights: &[f32; LANES],
     out: &mut [f32; LANES],
 ) {
     use std::arch::x86_64::*;
-    // SAFETY: each load reads the 8 bytes of two neighbouring entries, which the caller promised to be there; it needs
-    // no alignment. The store past the cache needs what the caller promised.
+    // SAFETY: the caller's promise; each array holds what is loaded or stored.
     unsafe {
-        let pair = |k: usize| table.as_ptr().add(places[k].get()).cast::<f64>();
-        let pairs = |k: usize| _mm_loadh_pd(_mm_load_sd(pair(k)), pair(k + 1));
-        let join = |low, high| {
-            _mm256_castpd_ps(_mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(low), high))
-        };
-        let (first, second) = (join(pairs(0), pairs(4)), join(pairs(2), pairs(6)));
-        let lower = _mm256_shuffle_ps::<0b10_00_10_00>(first, second);
-        let upper = _mm256_shuffle_ps::<0b11_01_11_01>(first, second);
+        let (lower, upper) = entries.load_wide(places);
         let w = _mm256_loadu_ps(weights.as_ptr());
         let at_end = _mm256_cmp_ps::<_CMP_EQ_OQ>(w, _mm256_set1_ps(1.0));
         let v0 = _mm256_blendv_ps(lower, upper, at_end);
@@ -223,15 +239,15 @@ unsafe fn store_avx2<P: Place, const PAST: bool>(
 }
 
 /// # Safety
-/// As [`load`].
+/// The places are those of cells.
 #[inline(always)]
-unsafe fn values<P: Place, const PAIR: bool>(
-    table: &[f32],
+unsafe fn values<P: Place, E: Entries<P>>(
+    entries: &E,
     places: &[P; LANES],
     weights: &[f32; LANES],
 ) -> [f32; LANES] {
     // SAFETY: the caller's promise.
-    let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
+    let (lower, upper) = unsafe { entries.load(places) };
     let mut values = [0.0; LANES];
     for k in 0..LANES {
         values[k] = interpolate(lower[k], upper[k], weights[k]);
@@ -241,7 +257,37 @@ unsafe fn values<P: Place, const PAIR: bool>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::reference;
     use super::*;
+
+    /// Narrow tables are read from registers, by forms of their own.
+    #[test]
+    fn narrow_tables_of_every_width() {
+        for width in 1..=40_u16 {
+            let mut table: Vec<f32> = (0..width).map(|k| (f32::from(k) * 0.7).sin()).collect();
+            if width % 3 == 0 {
+                table[usize::from(width) - 1] = f32::INFINITY;
+            }
+            let last = f32::from(width - 1);
+            let mut coords: Vec<f32> = (0..5 * width).map(|k| f32::from(k) * 0.21 - 0.4).collect();
+            coords.extend([-0.0, f32::NAN, f32::INFINITY, -1e30, last, last.next_down()]);
+            let want = reference::table_lookup(&table, &coords).unwrap();
+            let lookup = Lookup {
+                table: &table,
+                width: table.len(),
+                coords: &coords,
+                layers: None,
+            };
+            for &set in InstructionSet::available() {
+                let mut got = vec![7.0; coords.len()];
+                on_this_thread(set, &lookup, &mut got, false);
+                for ((got, want), u) in got.iter().zip(&want).zip(&coords) {
+                    let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+                    assert!(same, "{set}, {u} of {width}: {got}, not {want}");
+                }
+            }
+        }
+    }
 
     /// Results large enough to be stored past the cache are too slow for the reference: a short one, forced.
     #[test]

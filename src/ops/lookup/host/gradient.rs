@@ -1,11 +1,12 @@
 //! The gradients of the table and of the coordinates, in one pass.
 
 use super::Lookup;
-use super::cells::{Aligned, Axis, BLOCK, LANES, flatten, load, locate, read_ahead};
-use super::sums::{Dense, Sparse, Sums};
+use super::cells::{Aligned, Axis, BLOCK, flatten, locate, read_ahead};
+use super::entries::{Entries, LANES, Pairs, Singles};
+use super::sums::{Dense, PairedSums, Sparse};
 use crate::aten;
 use crate::error::Result;
-use crate::ops::index::host::Place;
+use crate::ops::index::host::{Place, add_in_order};
 use crate::runtime;
 use crate::runtime::parallel::{parallel_each, piece};
 use crate::simd::{InstructionSet, compiled_for_each_set};
@@ -18,10 +19,6 @@ pub(crate) struct Gradients<'a> {
     pub(crate) table: Option<&'a mut [f32]>,
     pub(crate) coords: Option<&'a mut [f32]>,
 }
-
-/// From this many repeated places in a block on they are added up in a register: below, leaving it costs more than
-/// waiting for memory.
-const MANY: u32 = BLOCK as u32 * 13 / 16;
 
 /// A table with at least this many entries per coordinate is for the most part not touched.
 const FEW: usize = 16;
@@ -125,7 +122,7 @@ compiled_for_each_set! {
 
 /// The gradient of the coordinates into `out`, that of the table into `sums`.
 #[inline(always)]
-fn pass<S: Sums>(
+fn pass<S: PairedSums>(
     lookup: &Lookup<'_>,
     g: &[f32],
     mut out: Option<&mut [f32]>,
@@ -157,10 +154,10 @@ fn pass<S: Sums>(
             // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1.
             unsafe {
                 match (layers, width) {
-                    (None, 1) => slope::<_, false>(table, axis, cells, coords, g, out),
-                    (None, _) => slope::<_, true>(table, axis, cells, coords, g, out),
-                    (Some(_), 1) => slope::<_, false>(table, axis, flat, coords, g, out),
-                    (Some(_), _) => slope::<_, true>(table, axis, flat, coords, g, out),
+                    (None, 1) => slope(&Singles(table), axis, cells, coords, g, out),
+                    (None, _) => slope(&Pairs(table), axis, cells, coords, g, out),
+                    (Some(_), 1) => slope(&Singles(table), axis, flat, coords, g, out),
+                    (Some(_), _) => slope(&Pairs(table), axis, flat, coords, g, out),
                 }
             }
         }
@@ -179,10 +176,10 @@ fn pass<S: Sums>(
 /// `g * d` strictly inside, else +0.0, for a block.
 ///
 /// # Safety
-/// As [`load`].
+/// The places are those of cells.
 #[inline(always)]
-unsafe fn slope<P: Place, const PAIR: bool>(
-    table: &[f32],
+unsafe fn slope<P: Place, E: Entries<P>>(
+    entries: &E,
     axis: Axis,
     places: &[P; BLOCK],
     coords: &[f32],
@@ -204,28 +201,28 @@ unsafe fn slope<P: Place, const PAIR: bool>(
     let last = places.iter().zip(kept).nth(full.len());
     for (((out, places), kept), g) in full.iter_mut().zip(places).zip(kept).zip(g) {
         // SAFETY: the caller's promise.
-        *out = unsafe { slopes_of::<P, PAIR>(table, places, kept, g) };
+        *out = unsafe { slopes_of(entries, places, kept, g) };
     }
     if let Some((places, kept)) = last.filter(|_| !tail.is_empty()) {
         let mut g = [0.0; LANES];
         g[..tail.len()].copy_from_slice(last_g);
         // SAFETY: as above; the lanes past the end are places of an earlier block, or 0.
-        let slopes = unsafe { slopes_of::<P, PAIR>(table, places, kept, &g) };
+        let slopes = unsafe { slopes_of(entries, places, kept, &g) };
         tail.copy_from_slice(&slopes[..tail.len()]);
     }
 }
 
 /// # Safety
-/// As [`load`].
+/// The places are those of cells.
 #[inline(always)]
-unsafe fn slopes_of<P: Place, const PAIR: bool>(
-    table: &[f32],
+unsafe fn slopes_of<P: Place, E: Entries<P>>(
+    entries: &E,
     places: &[P; LANES],
     kept: &[u32; LANES],
     g: &[f32; LANES],
 ) -> [f32; LANES] {
     // SAFETY: the caller's promise.
-    let (lower, upper) = unsafe { load::<P, PAIR>(table, places) };
+    let (lower, upper) = unsafe { entries.load(places) };
     let mut slopes = [0.0; LANES];
     for k in 0..LANES {
         let slope = g[k] * (upper[k] - lower[k]);
@@ -239,7 +236,7 @@ unsafe fn slopes_of<P: Place, const PAIR: bool>(
 /// # Safety
 /// Every place is one that `sums` holds, and so is the next where the weight is 1.
 #[inline(always)]
-unsafe fn add<P: Place, S: Sums>(
+unsafe fn add<P: Place, S: PairedSums>(
     places: &mut [P; BLOCK],
     weights: &[f32; BLOCK],
     g: &[f32],
@@ -261,30 +258,8 @@ unsafe fn add<P: Place, S: Sums>(
         // A NaN coordinate puts NaN into entry 0 alone, by way of g0.
         terms[k] = [g[k] - gm, if w.is_nan() { 0.0 } else { gm }];
     }
-    let mut repeated = 0;
-    for k in 1..BLOCK {
-        repeated += u32::from(places[k - 1] == places[k]);
-    }
-    let (places, terms) = (&places[..n], &terms[..n]);
-    if repeated < MANY {
-        for (place, term) in places.iter().zip(terms) {
-            // SAFETY: the caller's promise.
-            let sum = unsafe { sums.at(place.get()) };
-            *sum = [sum[0] + term[0], sum[1] + term[1]];
-        }
-        return;
-    }
-    // Sorted coordinates stay in a cell for long: its sums stay in a register, not in memory.
-    let mut terms = places.iter().zip(terms).peekable();
-    while let Some((place, term)) = terms.next() {
-        // SAFETY: the caller's promise.
-        let sum = unsafe { sums.at(place.get()) };
-        let mut kept = [sum[0] + term[0], sum[1] + term[1]];
-        while let Some((_, term)) = terms.next_if(|(next, _)| *next == place) {
-            kept = [kept[0] + term[0], kept[1] + term[1]];
-        }
-        *sum = kept;
-    }
+    // SAFETY: the caller's promise.
+    unsafe { add_in_order(places, &terms[..n], sums) };
 }
 
 #[cfg(test)]

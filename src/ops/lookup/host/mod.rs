@@ -1,11 +1,12 @@
 //! The fused form on the host: cells are located, read and evaluated in one go, a block at a time.
 //!
 //! The steps are numbered as in the contract. The first pass over a block locates the cells (steps 1 to 4) and leaves
-//! indices and weights in the first-level cache; the second reads both entries of a cell with one 8-byte load and
-//! evaluates (steps 5 to 8). An element takes the same operations wherever it stands, so neither the instruction set
-//! nor the number of threads changes a bit.
+//! indices and weights in the first-level cache; the second reads both entries of a cell with one 8-byte load, or from
+//! registers where the table fits them, and evaluates (steps 5 to 8). An element takes the same operations wherever it
+//! stands, so neither the instruction set nor the number of threads changes a bit.
 
 mod cells;
+mod entries;
 mod forward;
 mod gradient;
 mod sums;

@@ -8,18 +8,13 @@
 //! that `g0` brings as well, so what stands there for the entry after it is left out.
 
 use crate::error::{Result, reserved};
+use crate::ops::index::host::Sums;
 use crate::simd::{InstructionSet, compiled_for_each_set};
 
 /// Pairs of sums by entry.
-pub(super) trait Sums {
+pub(super) trait PairedSums: Sums<Sum = [f32; 2]> {
     /// Whether there is a pair for each of `entries`.
     fn hold(&self, entries: usize) -> bool;
-
-    /// The pair of an entry.
-    ///
-    /// # Safety
-    /// The entry is one that the sums [`hold`](Sums::hold).
-    unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2];
 }
 
 /// A pair for every entry.
@@ -49,16 +44,25 @@ compiled_for_each_set! {
     }
 }
 
-impl Sums for Dense {
+impl PairedSums for Dense {
     #[inline(always)]
     fn hold(&self, entries: usize) -> bool {
         self.0.len() == entries
     }
+}
+
+impl Sums for Dense {
+    type Sum = [f32; 2];
 
     #[inline(always)]
     unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2] {
         // SAFETY: the caller's promise.
         unsafe { self.0.get_unchecked_mut(entry) }
+    }
+
+    #[inline(always)]
+    fn plus(sum: [f32; 2], term: [f32; 2]) -> [f32; 2] {
+        [sum[0] + term[0], sum[1] + term[1]]
     }
 }
 
@@ -92,11 +96,15 @@ impl Sparse {
     }
 }
 
-impl Sums for Sparse {
+impl PairedSums for Sparse {
     #[inline(always)]
     fn hold(&self, _: usize) -> bool {
         true
     }
+}
+
+impl Sums for Sparse {
+    type Sum = [f32; 2];
 
     #[inline(always)]
     unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2] {
@@ -115,5 +123,10 @@ impl Sums for Sparse {
                 _ => slot = (slot + 1) & mask,
             }
         }
+    }
+
+    #[inline(always)]
+    fn plus(sum: [f32; 2], term: [f32; 2]) -> [f32; 2] {
+        [sum[0] + term[0], sum[1] + term[1]]
     }
 }
