@@ -148,8 +148,8 @@ pub(crate) trait Sums {
     /// The sums hold that place.
     unsafe fn at(&mut self, place: usize) -> &mut Self::Sum;
 
-    /// A sum and one more term.
-    fn plus(sum: Self::Sum, term: Self::Sum) -> Self::Sum;
+    /// Adds one more term. By reference: the compiler passes two floats by value as one integer, even inlined.
+    fn add(sum: &mut Self::Sum, term: &Self::Sum);
 }
 
 impl Sums for [f32] {
@@ -162,8 +162,8 @@ impl Sums for [f32] {
     }
 
     #[inline(always)]
-    fn plus(sum: f32, term: f32) -> f32 {
-        sum + term
+    fn add(sum: &mut f32, term: &f32) {
+        *sum += term;
     }
 }
 
@@ -187,21 +187,21 @@ pub(crate) unsafe fn add_in_order<P: Place, S: Sums + ?Sized>(
     }
     let places = &places[..terms.len()];
     if repeated < MANY {
-        for (place, &term) in places.iter().zip(terms) {
+        for (place, term) in places.iter().zip(terms) {
             // SAFETY: the caller's promise.
-            let sum = unsafe { sums.at(place.get()) };
-            *sum = S::plus(*sum, term);
+            S::add(unsafe { sums.at(place.get()) }, term);
         }
         return;
     }
     // Sorted positions stay at a place for long: its sum stays in a register, not in memory.
     let mut terms = places.iter().zip(terms).peekable();
-    while let Some((place, &term)) = terms.next() {
+    while let Some((place, term)) = terms.next() {
         // SAFETY: the caller's promise.
         let sum = unsafe { sums.at(place.get()) };
-        let mut kept = S::plus(*sum, term);
-        while let Some((_, &term)) = terms.next_if(|(next, _)| *next == place) {
-            kept = S::plus(kept, term);
+        let mut kept = *sum;
+        S::add(&mut kept, term);
+        while let Some((_, term)) = terms.next_if(|(next, _)| *next == place) {
+            S::add(&mut kept, term);
         }
         *sum = kept;
     }

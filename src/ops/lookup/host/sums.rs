@@ -61,8 +61,8 @@ impl Sums for Dense {
     }
 
     #[inline(always)]
-    fn plus(sum: [f32; 2], term: [f32; 2]) -> [f32; 2] {
-        [sum[0] + term[0], sum[1] + term[1]]
+    fn add(sum: &mut [f32; 2], term: &[f32; 2]) {
+        *sum = [sum[0] + term[0], sum[1] + term[1]];
     }
 }
 
@@ -126,7 +126,7 @@ impl Sums for Sparse {
     }
 
     #[inline(always)]
-    fn plus(sum: [f32; 2], term: [f32; 2]) -> [f32; 2] {
-        [sum[0] + term[0], sum[1] + term[1]]
+    fn add(sum: &mut [f32; 2], term: &[f32; 2]) {
+        *sum = [sum[0] + term[0], sum[1] + term[1]];
     }
 }
