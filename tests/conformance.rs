@@ -158,6 +158,27 @@ fn long_slices() {
         }
         common::assert_bits_eq("a long slice", out, want);
     }
+    // Slopes are stored past the cache where they are aligned.
+    let g: Vec<f32> = short.g.iter().copied().cycle().take(n).collect();
+    for ((u, g), want) in u
+        .chunks(10_000)
+        .zip(g.chunks(10_000))
+        .zip(want.chunks_mut(10_000))
+    {
+        host::table_lookup_vjp(&short.table, u, g, None, Some(want)).unwrap();
+    }
+    let mut room = vec![f32::NAN; n + 16];
+    let aligned = room.as_ptr().align_offset(32);
+    let mut d_table = vec![f32::NAN; short.table.len()];
+    for offset in [aligned, aligned + 1] {
+        let out = &mut room[offset..][..n];
+        host::table_lookup_vjp(&short.table, &u, &g, None, Some(&mut *out)).unwrap();
+        common::assert_bits_eq("long slopes", out, &want);
+        out.fill(f32::NAN);
+        let both = (Some(&mut d_table[..]), Some(&mut *out));
+        host::table_lookup_vjp(&short.table, &u, &g, both.0, both.1).unwrap();
+        common::assert_bits_eq("long slopes beside sums", out, &want);
+    }
 }
 
 /// Into a reused buffer: the same bits in every form, and nothing written where it may not be.

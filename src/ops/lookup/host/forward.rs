@@ -15,7 +15,7 @@ use crate::simd::{self, InstructionSet, compiled_for_each_set};
 const GRAIN: usize = 32 * 1024;
 
 /// Results of at least this many elements, 32 MiB, do not fit the cache: they are stored past it.
-const BEYOND_CACHE: usize = 8 << 20;
+pub(super) const BEYOND_CACHE: usize = 8 << 20;
 
 /// The value at every coordinate.
 ///

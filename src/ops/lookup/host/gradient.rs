@@ -3,13 +3,14 @@
 use super::Lookup;
 use super::cells::{Aligned, Axis, BLOCK, flatten, locate, read_ahead};
 use super::entries::{Entries, LANES, Pairs, Singles};
+use super::forward::BEYOND_CACHE;
 use super::sums::{Dense, PairedSums, Sparse};
 use crate::aten;
 use crate::error::Result;
 use crate::ops::index::host::{Place, add_in_order};
 use crate::runtime;
 use crate::runtime::parallel::{parallel_each, piece};
-use crate::simd::{InstructionSet, compiled_for_each_set};
+use crate::simd::{self, InstructionSet, compiled_for_each_set};
 
 /// Elements below which a second thread costs more than it brings.
 const GRAIN: usize = 32 * 1024;
@@ -52,7 +53,7 @@ pub(crate) fn vjp(lookup: &Lookup<'_>, g: &[f32], gradients: Gradients<'_>) -> R
         Some(d_coords) if n >= 2 * GRAIN && aten::threads() > 1 => {
             side_by_side(set, lookup, g, d_coords, &mut sums)?;
         }
-        d_coords => dense(set, lookup, g, d_coords, Some(&mut sums)),
+        d_coords => dense(set, lookup, g, d_coords, Some(&mut sums), n >= BEYOND_CACHE),
     }
     sums.finish(set, width, d_table);
     Ok(())
@@ -65,9 +66,17 @@ fn slopes_in_parallel(
     out: &mut [f32],
 ) -> Result<()> {
     let length = piece(out.len(), GRAIN, BLOCK);
+    let beyond = out.len() >= BEYOND_CACHE;
     parallel_each(out.chunks_mut(length).enumerate(), |(k, out)| {
         let range = k * length..k * length + out.len();
-        dense(set, &lookup.part(range.clone()), &g[range], Some(out), None);
+        dense(
+            set,
+            &lookup.part(range.clone()),
+            &g[range],
+            Some(out),
+            None,
+            beyond,
+        );
     })
 }
 
@@ -84,6 +93,7 @@ fn side_by_side(
         Slopes(usize, &'a mut [f32]),
     }
     let others = aten::threads() - 1;
+    let beyond = out.len() >= BEYOND_CACHE;
     let length = out
         .len()
         .div_ceil(others)
@@ -94,10 +104,17 @@ fn side_by_side(
     parallel_each(
         std::iter::once(Part::Sums(sums)).chain(slopes),
         |part| match part {
-            Part::Sums(sums) => dense(set, lookup, g, None, Some(sums)),
+            Part::Sums(sums) => dense(set, lookup, g, None, Some(sums), false),
             Part::Slopes(start, out) => {
                 let range = start..start + out.len();
-                dense(set, &lookup.part(range.clone()), &g[range], Some(out), None);
+                dense(
+                    set,
+                    &lookup.part(range.clone()),
+                    &g[range],
+                    Some(out),
+                    None,
+                    beyond,
+                );
             }
         },
     )
@@ -109,24 +126,27 @@ compiled_for_each_set! {
         g: &[f32],
         out: Option<&mut [f32]>,
         sums: Option<&mut Dense>,
+        beyond: bool,
     ) {
-        pass::<Dense>(lookup, g, out, sums);
+        pass::<Dense>(lookup, g, out, sums, beyond);
     }
 }
 
 compiled_for_each_set! {
     fn sparse(lookup: &Lookup<'_>, g: &[f32], out: Option<&mut [f32]>, sums: &mut Sparse) {
-        pass::<Sparse>(lookup, g, out, Some(sums));
+        pass::<Sparse>(lookup, g, out, Some(sums), false);
     }
 }
 
-/// The gradient of the coordinates into `out`, that of the table into `sums`.
+/// The gradient of the coordinates into `out`, that of the table into `sums`. With `beyond`, `out` is one of those that
+/// do not fit the cache, or a piece of one, and is stored past it where it is aligned.
 #[inline(always)]
 fn pass<S: PairedSums>(
     lookup: &Lookup<'_>,
     g: &[f32],
     mut out: Option<&mut [f32]>,
     sums: Option<&mut S>,
+    beyond: bool,
 ) {
     let &Lookup {
         table,
@@ -151,13 +171,15 @@ fn pass<S: PairedSums>(
         }
         if let Some(out) = out.as_deref_mut() {
             let out = &mut out[range];
-            // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1.
+            let past_cache = beyond && out.as_ptr().align_offset(simd::ALIGNMENT) == 0;
+            // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1; the alignment was looked at, and there is
+            // a fence below.
             unsafe {
                 match (layers, width) {
-                    (None, 1) => slope(&Singles(table), axis, cells, coords, g, out),
-                    (None, _) => slope(&Pairs(table), axis, cells, coords, g, out),
-                    (Some(_), 1) => slope(&Singles(table), axis, flat, coords, g, out),
-                    (Some(_), _) => slope(&Pairs(table), axis, flat, coords, g, out),
+                    (None, 1) => slope(&Singles(table), axis, cells, coords, g, out, past_cache),
+                    (None, _) => slope(&Pairs(table), axis, cells, coords, g, out, past_cache),
+                    (Some(_), 1) => slope(&Singles(table), axis, flat, coords, g, out, past_cache),
+                    (Some(_), _) => slope(&Pairs(table), axis, flat, coords, g, out, past_cache),
                 }
             }
         }
@@ -171,12 +193,15 @@ fn pass<S: PairedSums>(
             }
         }
     }
+    if beyond {
+        simd::fence();
+    }
 }
 
 /// `g * d` strictly inside, else +0.0, for a block.
 ///
 /// # Safety
-/// The places are those of cells.
+/// The places are those of cells; with `past_cache`, `out` is aligned to [`simd::ALIGNMENT`] and the caller fences.
 #[inline(always)]
 unsafe fn slope<P: Place, E: Entries<P>>(
     entries: &E,
@@ -185,6 +210,7 @@ unsafe fn slope<P: Place, E: Entries<P>>(
     coords: &[f32],
     g: &[f32],
     out: &mut [f32],
+    past_cache: bool,
 ) {
     // The coordinates strictly inside keep every bit of their slope, the others none.
     let mut kept = [0; BLOCK];
@@ -201,7 +227,13 @@ unsafe fn slope<P: Place, E: Entries<P>>(
     let last = places.iter().zip(kept).nth(full.len());
     for (((out, places), kept), g) in full.iter_mut().zip(places).zip(kept).zip(g) {
         // SAFETY: the caller's promise.
-        *out = unsafe { slopes_of(entries, places, kept, g) };
+        let slopes = unsafe { slopes_of(entries, places, kept, g) };
+        if past_cache {
+            // SAFETY: the caller promised the alignment, of which lanes are whole multiples.
+            unsafe { simd::store_past_cache(out, &slopes) };
+        } else {
+            *out = slopes;
+        }
     }
     if let Some((places, kept)) = last.filter(|_| !tail.is_empty()) {
         let mut g = [0.0; LANES];
