@@ -56,11 +56,9 @@ warnings.filterwarnings("ignore")
 ours = ctypes.CDLL(os.path.abspath(args.library))
 floats = ctypes.POINTER(ctypes.c_float)
 ours.peers_new.restype = ctypes.c_void_p
-ours.peers_new.argtypes = [floats, ctypes.c_size_t, floats, floats, ctypes.c_size_t]
+ours.peers_new.argtypes = [floats, floats, ctypes.c_size_t, floats, floats, floats, floats, ctypes.c_size_t]
 ours.peers_run.restype = ctypes.c_double
 ours.peers_run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
-ours.peers_result.restype = floats
-ours.peers_result.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
 ours.peers_free.argtypes = [ctypes.c_void_p]
 ours.peers_set_threads(args.threads)
 
@@ -169,8 +167,8 @@ def python_timer(call):
     return run
 
 
-def peers(table, u, g, case):
-    """What is compared: (task, name, timer, results), the first of a task being ours."""
+def peers(table, u, g, case, results):
+    """What is compared: (task, name, timer, results), the first of a task being ours; `case` writes into `results`."""
 
     def own(form):
         return lambda repeats: ours.peers_run(case, form, repeats)
@@ -185,8 +183,7 @@ def peers(table, u, g, case):
         return run
 
     def own_results(*which):
-        sizes = [u.size, u.size, table.size]
-        return lambda: [np.ctypeslib.as_array(ours.peers_result(case, k), (sizes[k],)).copy() for k in which]
+        return lambda: [results[k].copy() for k in which]
 
     out, d_coords = np.empty_like(u), np.empty_like(u)
     lower, upper = np.empty_like(table), np.empty_like(table)
@@ -336,9 +333,11 @@ def main():
             for order in ("random", "sorted"):
                 if order == "sorted":
                     u = np.sort(u)
-                case = ours.peers_new(table.ctypes.data_as(floats), width,
-                                      u.ctypes.data_as(floats), g.ctypes.data_as(floats), n)
-                for task, forms in peers(table, u, g, case).items():
+                results = [np.empty_like(u), np.empty_like(u), np.empty_like(table)]
+                out, d_coords, d_table = (x.ctypes.data_as(floats) for x in results)
+                table_at, u_at, g_at = (x.ctypes.data_as(floats) for x in (table, u, g))
+                case = ours.peers_new(table_at, d_table, width, u_at, g_at, out, d_coords, n)
+                for task, forms in peers(table, u, g, case, results).items():
                     measure(task, forms, {"width": width, "order": order, "n": n}, rows)
                 ours.peers_free(case)
                 print(f"W = {width}, n = {n}, {order}: done", file=sys.stderr)

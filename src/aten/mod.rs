@@ -1,8 +1,10 @@
 //! The one door to libtorch: the list of ATen calls in use, and its twin for a build without libtorch.
 //!
 //! [`Tensor`] is a flat float32 (or bool, or int64) tensor. The calls below make new tensors (but for the views `view`
-//! and `narrow`, and for what says that it works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no
-//! `alpha` but 1.
+//! and `narrow`, and for what works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no `alpha` but 1.
+//!
+//! Calls whose name ends in an underscore work in place, as ATen's do. They take the tensor, which must be one that
+//! nothing else holds: a result on the way to another. At a million elements new memory costs more than most operations.
 
 #[cfg(feature = "libtorch")]
 mod foreign;
@@ -66,12 +68,16 @@ macro_rules! with_scalars {
 macro_rules! aten {
     (
         methods { $($(#[$doc:meta])* fn $name:ident(&$self:ident $(, $arg:ident: $ty:ty)*) = $call:expr;)* }
+        in_place { $(fn $iname:ident($iself:ident $(, $iarg:ident: $ity:ty)*) = $icall:expr;)* }
         constructors { $($(#[$cdoc:meta])* fn $cname:ident($($carg:ident: $cty:ty),*) = $ccall:expr;)* }
     ) => {
         #[cfg(feature = "libtorch")]
         impl Tensor {
             $($(#[$doc])* pub(crate) fn $name(&$self $(, $arg: $ty)*) -> Result<Tensor> {
                 wrap(stringify!($name), $call)
+            })*
+            $(#[allow(unused_mut)] pub(crate) fn $iname(mut $iself $(, $iarg: $ity)*) -> Result<Tensor> {
+                wrap(stringify!($iname), $icall)
             })*
             $($(#[$cdoc])* pub(crate) fn $cname($($carg: $cty),*) -> Result<Tensor> {
                 wrap(stringify!($cname), $ccall)
@@ -81,6 +87,9 @@ macro_rules! aten {
         impl Tensor {
             $($(#[$doc])* pub(crate) fn $name(&$self $(, _: $ty)*) -> Result<Tensor> {
                 match *$self {}
+            })*
+            $(pub(crate) fn $iname($iself $(, _: $ity)*) -> Result<Tensor> {
+                match $iself {}
             })*
             $($(#[$cdoc])* pub(crate) fn $cname($(_: $cty),*) -> Result<Tensor> {
                 Err(Error::NotLinked)
@@ -95,7 +104,6 @@ aten! {
         fn add(&self, other: &Tensor) = self.0.f_add(&other.0);
         fn add_scalar(&self, value: f32) = with_scalars!(atg_add_scalar(self; value));
         fn clamp(&self, lo: f32, hi: f32) = with_scalars!(atg_clamp(self; lo, hi));
-        fn clamp_integer(&self, lo: i64, hi: i64) = with_scalars!(atg_clamp(self; lo, hi));
         fn div(&self, other: &Tensor) = self.0.f_div(&other.0);
         fn equal(&self, other: &Tensor) = self.0.f_eq_tensor(&other.0);
         /// One element, repeated; the copy is contiguous.
@@ -137,6 +145,18 @@ aten! {
         fn select(&self, mask: &Tensor, other: &Tensor) = self.0.f_where_self(&mask.0, &other.0);
         /// A contiguous copy that owns its memory.
         fn copy(&self) = copy_of(&self.0);
+    }
+    in_place {
+        fn add_(self, other: &Tensor) = self.0.f_add_(&other.0);
+        fn clamp_(self, lo: f32, hi: f32) = with_scalars!(atg_clamp_(&self; lo, hi));
+        fn clamp_integer_(self, lo: i64, hi: i64) = with_scalars!(atg_clamp_(&self; lo, hi));
+        fn index_add_(self, index: &Tensor, values: &Tensor) = self.0.f_index_add_(0, &index.0, &values.0);
+        fn logical_and_(self, other: &Tensor) = self.0.f_logical_and_(&other.0);
+        fn logical_not_(self) = self.0.f_logical_not_();
+        fn masked_fill_(self, mask: &Tensor, value: f32) = with_scalars!(atg_masked_fill_(&self, mask; value));
+        fn mul_(self, other: &Tensor) = self.0.f_mul_(&other.0);
+        fn nan_to_zero_(self) = self.0.f_nan_to_num_(0.0, None, None);
+        fn sub_(self, other: &Tensor) = self.0.f_sub_(&other.0);
     }
     constructors {
         fn full(n: i64, value: f32, device: Device) = tch::Tensor::f_empty([n], (tch::Kind::Float, device)).map(Tensor::from).and_then(|t| with_scalars!(atg_fill_(&t; value)));

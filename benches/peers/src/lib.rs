@@ -12,14 +12,14 @@ use ndarray_interp::interp1d::{Interp1D, Linear};
 use torchlean::runtime::{self, Path};
 use torchlean::{Buffer, Tape, host};
 
-/// One problem and room for its results.
+/// One problem and room for its results, in the memory that the Python peers use, whose pages may be of another size.
 pub struct Case {
-    table: Vec<f32>,
-    coords: Vec<f32>,
-    g: Vec<f32>,
-    values: Vec<f32>,
-    d_coords: Vec<f32>,
-    d_table: Vec<f32>,
+    table: &'static [f32],
+    coords: &'static [f32],
+    g: &'static [f32],
+    values: &'static mut [f32],
+    d_coords: &'static mut [f32],
+    d_table: &'static mut [f32],
     buffers: [Buffer; 4],
 }
 
@@ -66,7 +66,7 @@ impl Case {
             d_table,
             buffers,
         } = self;
-        let (table, coords, g) = (&table[..], black_box(&coords[..]), &g[..]);
+        let (table, coords, g) = (*table, black_box(*coords), *g);
         let [t, u, seed, out] = buffers;
         match form {
             0 => time(repeats, || {
@@ -162,7 +162,11 @@ impl Case {
                     last = Some([take(&u), take(&t), value]);
                 });
                 let [u, t, value] = last.unwrap().map(|x| x.to_vec1().unwrap());
-                (d_coords.copy_from_slice(&u), d_table.copy_from_slice(&t), values.copy_from_slice(&value));
+                (
+                    d_coords.copy_from_slice(&u),
+                    d_table.copy_from_slice(&t),
+                    values.copy_from_slice(&value),
+                );
                 taken
             }
             _ => f64::NAN,
@@ -176,31 +180,36 @@ pub extern "C" fn peers_set_threads(threads: i32) {
     torchlean::tch::set_num_threads(threads);
 }
 
-/// Copies the inputs.
+/// A problem: a table and coordinates, a cotangent, and room for the values and both gradients.
 ///
 /// # Safety
-/// The pointers name as many floats as the lengths say.
+/// The pointers name as many floats as the lengths say, which stay until the problem is freed and which nothing else
+/// touches while [`peers_run`] runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn peers_new(
-    table: *const f32,
+    table: *mut f32,
+    d_table: *mut f32,
     width: usize,
-    coords: *const f32,
-    g: *const f32,
+    coords: *mut f32,
+    g: *mut f32,
+    values: *mut f32,
+    d_coords: *mut f32,
     n: usize,
 ) -> *mut Case {
     // SAFETY: the caller's promise.
-    let copied = |from: *const f32, n| unsafe { slice::from_raw_parts(from, n) }.to_vec();
-    let (table, coords, g) = (copied(table, width), copied(coords, n), copied(g, n));
-    let buffers = [buffer(&table), buffer(&coords), buffer(&g), buffer(&coords)];
-    let (values, d_coords, d_table) = (vec![0.0; n], vec![0.0; n], vec![0.0; width]);
+    let (read, write) = (
+        |from: *mut f32, n| unsafe { slice::from_raw_parts(from, n) },
+        |to, n| unsafe { slice::from_raw_parts_mut(to, n) },
+    );
+    let (table, coords, g) = (read(table, width), read(coords, n), read(g, n));
     Box::into_raw(Box::new(Case {
         table,
         coords,
         g,
-        values,
-        d_coords,
-        d_table,
-        buffers,
+        values: write(values, n),
+        d_coords: write(d_coords, n),
+        d_table: write(d_table, width),
+        buffers: [buffer(table), buffer(coords), buffer(g), buffer(coords)],
     }))
 }
 
@@ -212,17 +221,6 @@ pub unsafe extern "C" fn peers_new(
 pub unsafe extern "C" fn peers_run(case: *mut Case, form: u32, repeats: u32) -> f64 {
     // SAFETY: the caller's promise.
     unsafe { &mut *case }.run(form, repeats)
-}
-
-/// The values (0), the gradient of the coordinates (1) or of the table (2).
-///
-/// # Safety
-/// As [`peers_run`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn peers_result(case: *mut Case, which: u32) -> *const f32 {
-    // SAFETY: the caller's promise.
-    let case = unsafe { &*case };
-    [&case.values, &case.d_coords, &case.d_table][which as usize].as_ptr()
 }
 
 /// Frees a problem.

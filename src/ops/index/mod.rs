@@ -213,15 +213,15 @@ fn table_size(op: &'static str, table: &Buffer) -> Result<usize> {
 
 /// `position(p, size)` of the module's contract, for a size of at least 1.
 pub(crate) fn to_index(positions: &Tensor, size: usize) -> Result<Tensor> {
-    let float = positions.nan_to_zero()?.clamp(0.0, 2.0_f32.powi(62))?;
+    let float = positions.nan_to_zero()?.clamp_(0.0, 2.0_f32.powi(62))?;
     float
         .truncate()?
-        .clamp_integer(0, size.saturating_sub(1) as i64)
+        .clamp_integer_(0, size.saturating_sub(1) as i64)
 }
 
 /// Zeros of `size` with the values added at the indices.
 pub(crate) fn scatter(size: usize, index: &Tensor, values: &Tensor) -> Result<Tensor> {
-    Tensor::zeros(size as i64, runtime::device()?)?.index_add(index, values)
+    Tensor::zeros(size as i64, runtime::device()?)?.index_add_(index, values)
 }
 
 /// A buffer seen as rows along its first axis.

@@ -228,13 +228,13 @@ impl<'a> Table<'a> {
 
     /// The flat place of an entry of each element's own layer, for an index that was clamped: `position` of it is itself,
     /// or 0 for NaN.
-    fn flat(&self, index: &Tensor) -> Result<Tensor> {
-        let column = index.nan_to_zero()?.truncate()?;
+    fn flat(&self, index: Tensor) -> Result<Tensor> {
+        let column = index.nan_to_zero_()?.truncate()?;
         match &self.layers {
             None => Ok(column),
             Some(layers) => {
                 let layer = to_index(layers.selectors.tensor(), layers.count)?;
-                layer.mul_integer(self.width as i64)?.add(&column)
+                layer.mul_integer(self.width as i64)?.add_(&column)
             }
         }
     }
@@ -298,18 +298,12 @@ struct Cells {
 }
 
 fn locate(table: &Table<'_>, coords: &Buffer) -> Result<Cells> {
-    // What is no longer needed is freed at once: its memory serves the next step.
-    let (i, w) = {
-        let c = coords.tensor().clamp(0.0, table.last())?; // 1
-        let i = c.floor()?; // 2
-        let w = c.sub(&i)?; // 3
-        (i, w)
-    };
-    let upper = {
-        let j = i.add_scalar(1.0)?.clamp(0.0, table.last())?; // 4
-        table.flat(&j)?
-    };
-    let lower = table.flat(&i)?;
+    let c = coords.tensor().clamp(0.0, table.last())?; // 1
+    let i = c.floor()?; // 2
+    let w = c.sub_(&i)?; // 3
+    let j = i.add_scalar(1.0)?.clamp_(0.0, table.last())?; // 4
+    let upper = table.flat(j)?;
+    let lower = table.flat(i)?;
     Ok(Cells { lower, upper, w })
 }
 
@@ -317,12 +311,10 @@ fn locate(table: &Table<'_>, coords: &Buffer) -> Result<Cells> {
 fn composed(table: &Table<'_>, coords: &Buffer) -> Result<Buffer> {
     let Cells { lower, upper, w } = locate(table, coords)?;
     let v0 = table.values.tensor().index_select(&lower)?; // 5
-    let m = {
-        let v1 = table.values.tensor().index_select(&upper)?;
-        let d = v1.sub(&v0)?; // 6
-        d.mul(&w)? // 7
-    };
-    Ok(coords.like(v0.add(&m)?)) // 8
+    let v1 = table.values.tensor().index_select(&upper)?;
+    let d = v1.sub_(&v0)?; // 6
+    let m = d.mul_(&w)?; // 7
+    Ok(coords.like(v0.add_(&m)?)) // 8
 }
 
 /// The gradients that are needed: of the table, and of the coordinates.
@@ -337,7 +329,7 @@ fn composed_vjp(
         let gm = g.tensor().mul(&w)?;
         let g0 = g.tensor().sub(&gm)?;
         let size = table.values.len();
-        let sum = scatter(size, &lower, &g0)?.add(&scatter(size, &upper, &gm)?)?;
+        let sum = scatter(size, &lower, &g0)?.add_(&scatter(size, &upper, &gm)?)?;
         Ok(table.values.like(sum))
     });
     let d_coords = needs[1].then(|| -> Result<Buffer> {
@@ -345,12 +337,12 @@ fn composed_vjp(
         let entries = table.values.tensor();
         let d = entries
             .index_select(&upper)?
-            .sub(&entries.index_select(&lower)?)?;
+            .sub_(&entries.index_select(&lower)?)?;
         let outside = u
             .gt(0.0)?
-            .logical_and(&u.lt(table.last())?)?
-            .logical_not()?;
-        Ok(coords.like(g.tensor().mul(&d)?.masked_fill(&outside, 0.0)?))
+            .logical_and_(&u.lt(table.last())?)?
+            .logical_not_()?;
+        Ok(coords.like(d.mul_(g.tensor())?.masked_fill_(&outside, 0.0)?))
     });
     Ok([d_table.transpose()?, d_coords.transpose()?])
 }
