@@ -325,26 +325,25 @@ fn composed_vjp(
     needs: [bool; 2],
 ) -> Result<[Option<Buffer>; 2]> {
     let Cells { lower, upper, w } = locate(table, coords)?;
-    let d_table = needs[0].then(|| -> Result<Buffer> {
-        let gm = g.tensor().mul(&w)?;
+    let mut gradients = [None, None];
+    if needs[0] {
+        let gm = w.mul_(g.tensor())?;
         let g0 = g.tensor().sub(&gm)?;
         let size = table.values.len();
         let sum = scatter(size, &lower, &g0)?.add_(&scatter(size, &upper, &gm)?)?;
-        Ok(table.values.like(sum))
-    });
-    let d_coords = needs[1].then(|| -> Result<Buffer> {
-        let u = coords.tensor();
-        let entries = table.values.tensor();
-        let d = entries
-            .index_select(&upper)?
-            .sub_(&entries.index_select(&lower)?)?;
+        gradients[0] = Some(table.values.like(sum));
+    }
+    if needs[1] {
+        let (u, entries) = (coords.tensor(), table.values.tensor());
+        let upper = entries.index_select(&upper)?;
+        let d = upper.sub_(&entries.index_select(&lower)?)?;
         let outside = u
             .gt(0.0)?
             .logical_and_(&u.lt(table.last())?)?
             .logical_not_()?;
-        Ok(coords.like(d.mul_(g.tensor())?.masked_fill_(&outside, 0.0)?))
-    });
-    Ok([d_table.transpose()?, d_coords.transpose()?])
+        gradients[1] = Some(coords.like(d.mul_(g.tensor())?.masked_fill_(&outside, 0.0)?));
+    }
+    Ok(gradients)
 }
 
 impl Tape {
