@@ -1,6 +1,6 @@
 //! The one door to libtorch: the list of ATen calls in use, and its twin for a build without libtorch.
 //!
-//! [`Tensor`] is a flat float32 (or bool, or int64) tensor. The calls below make new tensors (but for the views `view`
+//! [`Tensor`] is a flat float32 (or bool, int32 or int64) tensor. The calls below make new tensors (but for the views `view`
 //! and `narrow`, and for what works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no `alpha` but 1.
 //!
 //! Calls whose name ends in an underscore work in place, as ATen's do. They take the tensor, which must be one that
@@ -139,6 +139,8 @@ aten! {
         fn sum(&self) = self.0.f_sum(tch::Kind::Float);
         fn to_device(&self, device: Device) = self.0.f_to_device(device);
         fn truncate(&self) = self.0.f_to_kind(tch::Kind::Int64);
+        /// For values that 32 bits hold: an index of half the size.
+        fn truncate_short(&self) = self.0.f_to_kind(tch::Kind::Int);
         /// The same elements under another shape, sharing memory.
         fn view(&self, shape: &[i64]) = self.0.f_view_(shape);
         /// `self` where the mask is true, `other` elsewhere.

@@ -229,12 +229,13 @@ impl<'a> Table<'a> {
     /// The flat place of an entry of each element's own layer, for an index that was clamped: `position` of it is itself,
     /// or 0 for NaN.
     fn flat(&self, index: Tensor) -> Result<Tensor> {
-        let column = index.nan_to_zero_()?.truncate()?;
+        let column = index.nan_to_zero_()?;
         match &self.layers {
-            None => Ok(column),
+            None => column.truncate_short(), // widths go to 2^24
             Some(layers) => {
                 let layer = to_index(layers.selectors.tensor(), layers.count)?;
-                layer.mul_integer(self.width as i64)?.add_(&column)
+                let start = layer.mul_integer(self.width as i64)?;
+                start.add_(&column.truncate()?)
             }
         }
     }
