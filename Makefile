@@ -76,7 +76,7 @@ test-cuda-sdk: have-cuda-sdk ## the device selection with a CUDA SDK and no visi
 	$(with-cuda-sdk) CARGO_TARGET_DIR=$(CURDIR)/target/cuda CUDA_VISIBLE_DEVICES= cargo test --test selection
 
 exhaustive: have-sdk ## floor, positions and lookups over all 2^32 bit patterns (an hour or two)
-	cargo test --release --test exhaustive -- --ignored --nocapture
+	OMP_NUM_THREADS=1 cargo test --release --test exhaustive -- --ignored --nocapture
 
 soak: have-sdk ## a billion lookups against a restatement; threads, tapes, fits and millions of random calls
 	TORCHLEAN_STRESS=100 TORCHLEAN_REQUIRE_NATIVE=1 \
