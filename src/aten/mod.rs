@@ -1,7 +1,8 @@
 //! The one door to libtorch: the list of ATen calls in use, and its twin for a build without libtorch.
 //!
-//! [`Tensor`] is a flat float32 (or bool, int32 or int64) tensor. The calls below make new tensors (but for the views `view`
-//! and `narrow`, and for what works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no `alpha` but 1.
+//! [`Tensor`] is a flat float32 (or bool, int32 or int64) tensor. The calls below make new tensors (but for the views
+//! `view` and `narrow`, and for what works in place), round once, and fuse nothing: no `addcmul`, no `lerp`, no `alpha`
+//! but 1.
 //!
 //! Calls whose name ends in an underscore work in place, as ATen's do. They take the tensor, which must be one that
 //! nothing else holds: a result on the way to another. At a million elements new memory costs more than most operations.
