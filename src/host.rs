@@ -14,6 +14,6 @@
 
 pub use crate::ops::index::slices::{gather_at, scatter_add_at};
 pub use crate::ops::lookup::slices::{
-    layered_table_lookup, layered_table_lookup_vjp, table_lookup, table_lookup_vjp,
+    VjpOutputs, layered_table_lookup, layered_table_lookup_vjp, table_lookup, table_lookup_vjp,
 };
 pub use crate::simd::InstructionSet;

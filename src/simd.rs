@@ -144,14 +144,15 @@ pub(crate) fn fence() {
     }
 }
 
-/// Asks for the cache lines of some values to come; a place past the end is no harm.
+/// Asks for the cache lines of some values to come, in the second-level cache: the first has the table and the sums in
+/// it. A place past the end is no harm.
 #[inline(always)]
 pub(crate) fn prefetch(values: &[f32], from: usize, n: usize) {
     #[cfg(target_arch = "x86_64")]
     for k in (from..from.saturating_add(n)).step_by(16) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(k).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(values.as_ptr().wrapping_add(k).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (values, from, n);

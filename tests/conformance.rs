@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::ops::Range;
+
 use common::cases::{Case, cases};
 use common::data::{self, Inputs, LENGTHS};
 use proptest::prelude::*;
-use torchlean::DeviceKind;
+use torchlean::host::{self, VjpOutputs};
+use torchlean::{DeviceKind, spec};
 
 fn check(case: &Case, inputs: &Inputs) {
     let device = common::session();
@@ -99,7 +102,7 @@ fn fixed_inputs() {
 /// The kernels on slices that start at odd offsets: loads and stores must not care.
 #[test]
 fn slices_at_every_offset() {
-    use torchlean::{host, spec};
+    let same = common::assert_bits_eq;
     for offset in 0..16 {
         for (n, shift) in [0, 1, 5, 8, 100, 255, 256, 257, 530].into_iter().zip(0..) {
             let padded = data::edge_inputs(n + offset, shift);
@@ -109,7 +112,6 @@ fn slices_at_every_offset() {
             let (table, width) = (&entries[offset % 4..][..8], 4);
             let mut room = vec![f32::NAN; n + offset];
             let out = &mut room[offset..];
-            let same = common::assert_bits_eq;
             common::in_every_form(|form| {
                 let what = |op| format!("{op}, {n} elements from {offset}, {form}");
                 host::table_lookup(table, u, out).unwrap();
@@ -127,16 +129,53 @@ fn slices_at_every_offset() {
                 host::scatter_add_at(u, g, &mut sums).unwrap();
                 let want = spec::scatter_add_at(8, u, g).unwrap();
                 same(&what("scatter_add_at"), &sums, &want);
-                host::table_lookup_vjp(table, u, g, Some(&mut sums), Some(out)).unwrap();
-                let want = spec::table_lookup_vjp(table, u, g).unwrap();
-                same(&what("d_table"), &sums, &want.0);
-                same(&what("d_coords"), out, &want.1);
-                let both = (Some(&mut sums[..]), Some(&mut out[..]));
-                host::layered_table_lookup_vjp(table, width, u, layers, g, both.0, both.1).unwrap();
-                let want = spec::layered_table_lookup_vjp(table, width, u, layers, g).unwrap();
-                same(&what("layered d_table"), &sums, &want.0);
-                same(&what("layered d_coords"), out, &want.1);
+                let value = spec::table_lookup(table, u).unwrap();
+                let (d_table, d_coords) = spec::table_lookup_vjp(table, u, g).unwrap();
+                let want = [&value, &d_table, &d_coords];
+                whatever_is_wanted(&what("vjp"), 0..8, offset, want, |outputs| {
+                    host::table_lookup_vjp(table, u, g, outputs).unwrap();
+                });
+                let value = spec::layered_table_lookup(table, width, u, layers).unwrap();
+                let (d_table, d_coords) =
+                    spec::layered_table_lookup_vjp(table, width, u, layers, g).unwrap();
+                let want = [&value, &d_table, &d_coords];
+                whatever_is_wanted(&what("layered vjp"), 0..8, offset, want, |outputs| {
+                    host::layered_table_lookup_vjp(table, width, u, layers, g, outputs).unwrap();
+                });
             });
+        }
+    }
+}
+
+/// The value, the table's gradient and that of the coordinates have the same bits whichever of them are asked for: in
+/// a subset 1, 2 and 4 stand for them.
+fn whatever_is_wanted(
+    what: &str,
+    subsets: Range<u32>,
+    offset: usize,
+    want: [&Vec<f32>; 3],
+    vjp: impl Fn(VjpOutputs<'_>),
+) {
+    for wanted in subsets {
+        let mut rooms = want.map(|want| vec![f32::NAN; want.len() + offset]);
+        let [value, d_table, d_coords] = rooms.each_mut().map(|room| &mut room[offset..]);
+        vjp(VjpOutputs {
+            value: (wanted & 1 != 0).then_some(value),
+            d_table: (wanted & 2 != 0).then_some(d_table),
+            d_coords: (wanted & 4 != 0).then_some(d_coords),
+        });
+        for (k, (want, room)) in want.into_iter().zip(&rooms).enumerate() {
+            let untouched = vec![f32::NAN; want.len()];
+            let want = if wanted & (1 << k) != 0 {
+                want
+            } else {
+                &untouched
+            };
+            common::assert_bits_eq(
+                &format!("{what}, output {k} of {wanted}"),
+                &room[offset..],
+                want,
+            );
         }
     }
 }
@@ -144,13 +183,12 @@ fn slices_at_every_offset() {
 /// What is cut for several threads, and stored past the cache from an odd offset on, has the bits of short pieces.
 #[test]
 fn long_slices() {
-    use torchlean::host;
     let short = data::edge_inputs(1009, 3);
     let n = (8 << 20) + 77;
     let u: Vec<f32> = short.coords.iter().copied().cycle().take(n).collect();
     let (mut room, mut want) = (vec![f32::NAN; n + 1], vec![f32::NAN; n]);
     type Read = fn(&[f32], &[f32], &mut [f32]) -> torchlean::Result<()>;
-    for (read, n) in [(host::table_lookup as Read, n), (host::gather_at, 200_000)] {
+    for (read, n) in [(host::gather_at as Read, 200_000), (host::table_lookup, n)] {
         let (u, out, want) = (&u[..n], &mut room[1..][..n], &mut want[..n]);
         read(&short.table, u, out).unwrap();
         for (u, want) in u.chunks(10_000).zip(want.chunks_mut(10_000)) {
@@ -158,26 +196,32 @@ fn long_slices() {
         }
         common::assert_bits_eq("a long slice", out, want);
     }
-    // Slopes are stored past the cache where they are aligned.
+    // Gradients and the values with them are stored past the cache where they are aligned.
+    let value = want.clone();
     let g: Vec<f32> = short.g.iter().copied().cycle().take(n).collect();
+    let mut d_coords = want;
     for ((u, g), want) in u
         .chunks(10_000)
         .zip(g.chunks(10_000))
-        .zip(want.chunks_mut(10_000))
+        .zip(d_coords.chunks_mut(10_000))
     {
-        host::table_lookup_vjp(&short.table, u, g, None, Some(want)).unwrap();
+        let outputs = VjpOutputs {
+            d_coords: Some(want),
+            ..Default::default()
+        };
+        host::table_lookup_vjp(&short.table, u, g, outputs).unwrap();
     }
-    let mut room = vec![f32::NAN; n + 16];
-    let aligned = room.as_ptr().align_offset(32);
     let mut d_table = vec![f32::NAN; short.table.len()];
-    for offset in [aligned, aligned + 1] {
-        let out = &mut room[offset..][..n];
-        host::table_lookup_vjp(&short.table, &u, &g, None, Some(&mut *out)).unwrap();
-        common::assert_bits_eq("long slopes", out, &want);
-        out.fill(f32::NAN);
-        let both = (Some(&mut d_table[..]), Some(&mut *out));
-        host::table_lookup_vjp(&short.table, &u, &g, both.0, both.1).unwrap();
-        common::assert_bits_eq("long slopes beside sums", out, &want);
+    let outputs = VjpOutputs {
+        d_table: Some(&mut d_table),
+        ..Default::default()
+    };
+    host::table_lookup_vjp(&short.table, &u, &g, outputs).unwrap();
+    for offset in [0, 1, 4] {
+        let want = [&value, &d_table, &d_coords];
+        whatever_is_wanted("long slices", 4..8, offset, want, |outputs| {
+            host::table_lookup_vjp(&short.table, &u, &g, outputs).unwrap();
+        });
     }
 }
 

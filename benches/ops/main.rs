@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion};
-use torchlean::host::{self, InstructionSet};
+use torchlean::host::{self, InstructionSet, VjpOutputs};
 use torchlean::runtime::{self, Path};
 use torchlean::{Buffer, DeviceKind, Result, Tape, spec};
 
@@ -145,12 +145,13 @@ fn on_slices(op: Op, data: &Data, out: &mut Results) -> Result<()> {
         Op::Layered => host::layered_table_lookup(t, data.width(), u, &data.layers, values),
         Op::Gather => host::gather_at(t, u, values),
         Op::Scatter => host::scatter_add_at(u, g, d_table),
-        Op::DCoords => host::table_lookup_vjp(t, u, g, None, Some(d_coords)),
-        Op::DTable => host::table_lookup_vjp(t, u, g, Some(d_table), None),
-        Op::DBoth => host::table_lookup_vjp(t, u, g, Some(d_table), Some(d_coords)),
-        Op::ValueAndBoth => {
-            host::table_lookup(t, u, values)?;
-            host::table_lookup_vjp(t, u, g, Some(d_table), Some(d_coords))
+        Op::DCoords | Op::DTable | Op::DBoth | Op::ValueAndBoth => {
+            let outputs = VjpOutputs {
+                value: matches!(op, Op::ValueAndBoth).then_some(values),
+                d_table: (!matches!(op, Op::DCoords)).then_some(d_table),
+                d_coords: (!matches!(op, Op::DTable)).then_some(d_coords),
+            };
+            host::table_lookup_vjp(t, u, g, outputs)
         }
     }
 }

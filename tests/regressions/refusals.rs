@@ -1,6 +1,7 @@
 //! What is refused, and that the next call works.
 
-use torchlean::{Buffer, Error, Result, host, spec};
+use torchlean::host::{self, VjpOutputs};
+use torchlean::{Buffer, Error, Result, spec};
 
 use crate::common::{self, assert_bits_eq};
 use crate::{NAN, buffer};
@@ -125,6 +126,18 @@ fn slices() {
     let (none, one, two, three) = (&[][..], &[1.0][..], &[1.0, 2.0][..], &[1.0, 2.0, 3.0][..]);
     let mut out = [7.0; 2];
     let mut short = [7.0; 1];
+    fn d_table(out: &mut [f32]) -> VjpOutputs<'_> {
+        VjpOutputs {
+            d_table: Some(out),
+            ..Default::default()
+        }
+    }
+    fn d_coords(out: &mut [f32]) -> VjpOutputs<'_> {
+        VjpOutputs {
+            d_coords: Some(out),
+            ..Default::default()
+        }
+    }
     let refusals = [
         (
             spec::add(two, one).map(drop),
@@ -171,15 +184,27 @@ fn slices() {
             "table_lookup: expected slices of one length, 3",
         ),
         (
-            host::table_lookup_vjp(two, one, two, Some(&mut out), None),
+            host::table_lookup_vjp(two, one, two, d_table(&mut out)),
             "table_lookup_vjp: expected slices of one length, 1",
         ),
         (
-            host::table_lookup_vjp(two, two, two, Some(&mut short), None),
+            host::table_lookup_vjp(two, two, two, d_table(&mut short)),
             "table_lookup_vjp: expected slices of one length, 2",
         ),
         (
-            host::table_lookup_vjp(three, two, two, None, Some(&mut short)),
+            host::table_lookup_vjp(three, two, two, d_coords(&mut short)),
+            "table_lookup_vjp: expected slices of one length, 2",
+        ),
+        (
+            host::table_lookup_vjp(
+                three,
+                two,
+                two,
+                VjpOutputs {
+                    value: Some(&mut short),
+                    ..d_coords(&mut out)
+                },
+            ),
             "table_lookup_vjp: expected slices of one length, 2",
         ),
         (
@@ -199,7 +224,7 @@ fn slices() {
             "layered_table_lookup: expected slices of one length, 2",
         ),
         (
-            host::layered_table_lookup_vjp(two, 2, two, two, one, None, Some(&mut out)),
+            host::layered_table_lookup_vjp(two, 2, two, two, one, d_coords(&mut out)),
             "layered_table_lookup_vjp: expected slices of one length, 2",
         ),
     ];

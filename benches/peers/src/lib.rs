@@ -9,8 +9,9 @@ use candle_core::{DType, Device, Tensor, Var};
 use interpn::one_dim::{Interp1D as _, RegularGrid1D, linear::LinearHoldLast1D};
 use ndarray::{ArrayView1, ArrayViewMut1};
 use ndarray_interp::interp1d::{Interp1D, Linear};
+use torchlean::host::{self, VjpOutputs};
 use torchlean::runtime::{self, Path};
-use torchlean::{Buffer, Tape, host};
+use torchlean::{Buffer, Tape};
 
 /// One problem and room for its results, in the memory that the Python peers use, whose pages may be of another size.
 pub struct Case {
@@ -98,7 +99,20 @@ impl Case {
             }
             5 => time(repeats, || {
                 host::table_lookup(table, coords, values).unwrap();
-                host::table_lookup_vjp(table, coords, g, Some(d_table), Some(d_coords)).unwrap();
+                let outputs = VjpOutputs {
+                    value: None,
+                    d_table: Some(d_table),
+                    d_coords: Some(d_coords),
+                };
+                host::table_lookup_vjp(table, coords, g, outputs).unwrap();
+            }),
+            12 => time(repeats, || {
+                let outputs = VjpOutputs {
+                    value: Some(values),
+                    d_table: Some(d_table),
+                    d_coords: Some(d_coords),
+                };
+                host::table_lookup_vjp(table, coords, g, outputs).unwrap();
             }),
             6 | 7 => {
                 let path = if form == 6 {

@@ -171,6 +171,16 @@ impl Sums for [f32] {
 /// waiting for memory.
 const MANY: u32 = BLOCK as u32 * 13 / 16;
 
+/// Whether the places of a block mostly repeat the one before, as those of sorted positions do.
+#[inline(always)]
+pub(crate) fn mostly_repeated<P: Place>(places: &[P; BLOCK]) -> bool {
+    let mut repeated = 0;
+    for k in 1..BLOCK {
+        repeated += u32::from(places[k - 1] == places[k]);
+    }
+    repeated >= MANY
+}
+
 /// Adds each term, of up to a block, at its place, in order.
 ///
 /// # Safety
@@ -181,29 +191,89 @@ pub(crate) unsafe fn add_in_order<P: Place, S: Sums + ?Sized>(
     terms: &[S::Sum],
     sums: &mut S,
 ) {
-    let mut repeated = 0;
-    for k in 1..BLOCK {
-        repeated += u32::from(places[k - 1] == places[k]);
-    }
-    let places = &places[..terms.len()];
-    if repeated < MANY {
-        for (place, term) in places.iter().zip(terms) {
-            // SAFETY: the caller's promise.
-            S::add(unsafe { sums.at(place.get()) }, term);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match mostly_repeated(places) {
+            false => add_each(&places[..terms.len()], terms, sums),
+            true => add_runs(&places[..terms.len()], terms, sums),
         }
-        return;
     }
-    // Sorted positions stay at a place for long: its sum stays in a register, not in memory.
-    let mut terms = places.iter().zip(terms).peekable();
-    while let Some((place, term)) = terms.next() {
+}
+
+/// [`add_in_order`] in memory.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(crate) unsafe fn add_each<P: Place, S: Sums + ?Sized>(
+    places: &[P],
+    terms: &[S::Sum],
+    sums: &mut S,
+) {
+    for (place, term) in places.iter().zip(terms) {
         // SAFETY: the caller's promise.
-        let sum = unsafe { sums.at(place.get()) };
-        let mut kept = *sum;
-        S::add(&mut kept, term);
-        while let Some((_, term)) = terms.next_if(|(next, _)| *next == place) {
-            S::add(&mut kept, term);
+        S::add(unsafe { sums.at(place.get()) }, term);
+    }
+}
+
+/// [`add_in_order`] in a register.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn add_runs<P: Place, S: Sums + ?Sized>(places: &[P], terms: &[S::Sum], sums: &mut S) {
+    let Some(&first) = places.first() else { return };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut run = Run::new(first, sums);
+        for (&place, term) in places.iter().zip(terms) {
+            run.add(place, term, sums);
         }
-        *sum = kept;
+        run.end(sums);
+    }
+}
+
+/// The sum of the place that was added at last: it is kept here while that place stays.
+pub(crate) struct Run<P, S: Sums + ?Sized> {
+    place: P,
+    sum: S::Sum,
+}
+
+impl<P: Place, S: Sums + ?Sized> Run<P, S> {
+    /// # Safety
+    /// The sums hold the place.
+    #[inline(always)]
+    pub(crate) unsafe fn new(place: P, sums: &mut S) -> Self {
+        // SAFETY: the caller's promise.
+        let sum = unsafe { *sums.at(place.get()) };
+        Run { place, sum }
+    }
+
+    /// Adds a term at a place.
+    ///
+    /// # Safety
+    /// The sums, which are always the same, hold the place.
+    #[inline(always)]
+    pub(crate) unsafe fn add(&mut self, place: P, term: &S::Sum, sums: &mut S) {
+        if place != self.place {
+            // SAFETY: the caller's promise.
+            unsafe {
+                *sums.at(self.place.get()) = self.sum;
+                self.sum = *sums.at(place.get());
+            }
+            self.place = place;
+        }
+        S::add(&mut self.sum, term);
+    }
+
+    /// Writes the last sum.
+    ///
+    /// # Safety
+    /// The sums are those that it began with.
+    #[inline(always)]
+    pub(crate) unsafe fn end(self, sums: &mut S) {
+        // SAFETY: the place was held before.
+        unsafe { *sums.at(self.place.get()) = self.sum };
     }
 }
 

@@ -280,9 +280,10 @@ fn gradients(
         .then(|| Unwritten::like(table.values))
         .transpose()?;
     let mut d_coords = needs[1].then(|| Unwritten::like(coords)).transpose()?;
-    let into = host::Gradients {
-        table: d_table.as_mut().map(Unwritten::slice),
-        coords: d_coords.as_mut().map(Unwritten::slice),
+    let into = host::VjpOutputs {
+        value: None,
+        d_table: d_table.as_mut().map(Unwritten::slice),
+        d_coords: d_coords.as_mut().map(Unwritten::slice),
     };
     host::vjp(&lookup, g.host_slice(), into)?;
     Ok([d_table, d_coords].map(|gradient| gradient.map(Unwritten::written)))

@@ -1,7 +1,8 @@
 //! The lookups and their gradients on slices.
 
 use super::check_axis;
-use super::host::{self, Gradients, Lookup};
+pub use super::host::VjpOutputs;
+use super::host::{self, Lookup};
 use super::reference::layer_count;
 use crate::binary32::same_length;
 use crate::error::Result;
@@ -27,17 +28,22 @@ pub fn table_lookup(table: &[f32], coords: &[f32], out: &mut [f32]) -> Result<()
     host::forward(&lookup, out)
 }
 
-/// The gradients of [`table_lookup`] that are asked for, for a cotangent `g`: of the table and of the coordinates.
+/// What is wanted of the gradients of [`table_lookup`], for a cotangent `g` of the value, and of the value itself.
 ///
 /// # Errors
-/// As there, where `g` or a gradient has not the length of what it belongs to;
+/// As there, where `g` or an output has not the length of what it belongs to;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) for the sums of the table's gradient.
 ///
 /// ```
-/// use torchlean::host;
-/// let (mut d_table, mut d_coords) = ([0.0; 3], [0.0; 2]);
-/// let (table, u, g) = ([10.0, 20.0, 40.0], [0.5, 1.25], [1.0, 1.0]);
-/// host::table_lookup_vjp(&table, &u, &g, Some(&mut d_table), Some(&mut d_coords))?;
+/// use torchlean::host::{self, VjpOutputs};
+/// let (mut value, mut d_table, mut d_coords) = ([0.0; 2], [0.0; 3], [0.0; 2]);
+/// let wanted = VjpOutputs {
+///     value: Some(&mut value),
+///     d_table: Some(&mut d_table),
+///     d_coords: Some(&mut d_coords), // or None, or `..Default::default()` for what is not wanted
+/// };
+/// host::table_lookup_vjp(&[10.0, 20.0, 40.0], &[0.5, 1.25], &[1.0, 1.0], wanted)?;
+/// assert_eq!(value, [15.0, 25.0]);
 /// assert_eq!(d_table, [0.5, 1.25, 0.25]);
 /// assert_eq!(d_coords, [10.0, 20.0]);
 /// # Ok::<(), torchlean::Error>(())
@@ -46,11 +52,10 @@ pub fn table_lookup_vjp(
     table: &[f32],
     coords: &[f32],
     g: &[f32],
-    d_table: Option<&mut [f32]>,
-    d_coords: Option<&mut [f32]>,
+    outputs: VjpOutputs<'_>,
 ) -> Result<()> {
     let op = "table_lookup_vjp";
-    vjp(op, &plain(op, table, coords)?, g, d_table, d_coords)
+    vjp(op, &plain(op, table, coords)?, g, outputs)
 }
 
 /// As [`table_lookup`], with a layer of `width` entries chosen per coordinate; see
@@ -80,7 +85,7 @@ pub fn layered_table_lookup(
     host::forward(&lookup, out)
 }
 
-/// The gradients of [`layered_table_lookup`] that are asked for, as in [`table_lookup_vjp`].
+/// What is wanted of the gradients of [`layered_table_lookup`] and of its value, as in [`table_lookup_vjp`].
 ///
 /// # Errors
 /// As there and as [`layered_table_lookup`].
@@ -90,12 +95,11 @@ pub fn layered_table_lookup_vjp(
     coords: &[f32],
     layers: &[f32],
     g: &[f32],
-    d_table: Option<&mut [f32]>,
-    d_coords: Option<&mut [f32]>,
+    outputs: VjpOutputs<'_>,
 ) -> Result<()> {
     let op = "layered_table_lookup_vjp";
     let lookup = layered(op, table, width, coords, layers)?;
-    vjp(op, &lookup, g, d_table, d_coords)
+    vjp(op, &lookup, g, outputs)
 }
 
 fn plain<'a>(op: &'static str, table: &'a [f32], coords: &'a [f32]) -> Result<Lookup<'a>> {
@@ -125,23 +129,18 @@ fn layered<'a>(
     })
 }
 
-fn vjp(
-    op: &'static str,
-    lookup: &Lookup<'_>,
-    g: &[f32],
-    d_table: Option<&mut [f32]>,
-    d_coords: Option<&mut [f32]>,
-) -> Result<()> {
-    same_length(op, lookup.coords.len(), g.len())?;
-    if let Some(d_table) = &d_table {
-        same_length(op, lookup.table.len(), d_table.len())?;
+fn vjp(op: &'static str, lookup: &Lookup<'_>, g: &[f32], outputs: VjpOutputs<'_>) -> Result<()> {
+    let (entries, n) = (lookup.table.len(), lookup.coords.len());
+    same_length(op, n, g.len())?;
+    let VjpOutputs {
+        value,
+        d_table,
+        d_coords,
+    } = &outputs;
+    for (output, length) in [(value, n), (d_table, entries), (d_coords, n)] {
+        if let Some(output) = output {
+            same_length(op, length, output.len())?;
+        }
     }
-    if let Some(d_coords) = &d_coords {
-        same_length(op, lookup.coords.len(), d_coords.len())?;
-    }
-    let gradients = Gradients {
-        table: d_table,
-        coords: d_coords,
-    };
-    host::vjp(lookup, g, gradients)
+    host::vjp(lookup, g, outputs)
 }

@@ -1,7 +1,7 @@
 //! The values.
 
 use super::Lookup;
-use super::cells::{Aligned, Axis, BLOCK, flatten, interpolate, locate, read_ahead};
+use super::cells::{BLOCK, Layered, Locate, Plain, interpolate};
 #[cfg(target_arch = "x86_64")]
 use super::entries::{Eight, ThirtyTwo};
 use super::entries::{Entries, LANES, Pairs, Singles};
@@ -46,118 +46,66 @@ pub(crate) fn forward(lookup: &Lookup<'_>, out: &mut [f32]) -> Result<()> {
 /// With `past_cache`, `out` must be aligned.
 fn on_this_thread(set: InstructionSet, lookup: &Lookup<'_>, out: &mut [f32], past_cache: bool) {
     assert!(!past_cache || out.as_ptr().align_offset(simd::ALIGNMENT) == 0);
-    let &Lookup {
-        table,
-        width,
-        coords,
-        layers,
-    } = lookup;
-    match layers {
-        None => plain(set, table, coords, out, past_cache),
-        Some(layers) => layered(set, table, width, coords, layers, out, past_cache),
+    match lookup.layers {
+        None => plain(set, lookup, out, past_cache),
+        Some(selectors) => layered(set, lookup, selectors, out, past_cache),
     }
 }
 
 compiled_for_each_set! {
-    fn plain(table: &[f32], coords: &[f32], out: &mut [f32], past_cache: bool) {
-        let width = table.len();
+    fn plain(lookup: &Lookup<'_>, out: &mut [f32], past_cache: bool) {
+        let (table, cells, coords) = (lookup.table, Plain::new(lookup), lookup.coords);
         // SAFETY: `on_this_thread` checked the alignment, `WIDE` is what this is compiled for, and the entries are those
         // of the width.
         unsafe {
-            match width {
-                1 => plain_blocks::<_, WIDE>(&Singles(table), width, coords, out, past_cache),
+            match lookup.width {
+                1 => blocks::<_, _, WIDE>(&Singles(table), cells, coords, out, past_cache),
                 #[cfg(target_arch = "x86_64")]
                 2..=8 if WIDE == 8 => {
-                    let entries = Eight::new(table);
-                    plain_blocks::<_, WIDE>(&entries, width, coords, out, past_cache);
+                    blocks::<_, _, WIDE>(&Eight::new(table), cells, coords, out, past_cache);
                 }
                 #[cfg(target_arch = "x86_64")]
                 2..=32 if WIDE == 16 => {
-                    let entries = ThirtyTwo::new(table);
-                    plain_blocks::<_, WIDE>(&entries, width, coords, out, past_cache);
+                    blocks::<_, _, WIDE>(&ThirtyTwo::new(table), cells, coords, out, past_cache);
                 }
-                _ => plain_blocks::<_, WIDE>(&Pairs(table), width, coords, out, past_cache),
+                _ => blocks::<_, _, WIDE>(&Pairs(table), cells, coords, out, past_cache),
             }
         }
     }
 }
 
 compiled_for_each_set! {
-    fn layered(
-        table: &[f32],
-        width: usize,
-        coords: &[f32],
-        layers: &[f32],
-        out: &mut [f32],
-        past_cache: bool,
-    ) {
-        let size = (width, table.len() / width);
+    fn layered(lookup: &Lookup<'_>, selectors: &[f32], out: &mut [f32], past_cache: bool) {
+        let (table, coords) = (lookup.table, lookup.coords);
+        let cells = Layered::new(lookup, selectors);
         // SAFETY: as in `plain`.
         unsafe {
-            match width {
-                1 => layered_blocks::<_, WIDE>(&Singles(table), size, coords, layers, out, past_cache),
-                _ => layered_blocks::<_, WIDE>(&Pairs(table), size, coords, layers, out, past_cache),
+            match lookup.width {
+                1 => blocks::<_, _, WIDE>(&Singles(table), cells, coords, out, past_cache),
+                _ => blocks::<_, _, WIDE>(&Pairs(table), cells, coords, out, past_cache),
             }
         }
     }
 }
 
 /// # Safety
-/// The cells of an axis of that width are cells of the entries; with `past_cache`, `out` is aligned to
+/// The entries are those of the table that the cells are of; with `past_cache`, `out` is aligned to
 /// [`simd::ALIGNMENT`]; the CPU has vectors of `WIDE` floats.
 #[inline(always)]
-unsafe fn plain_blocks<E: Entries<u32>, const WIDE: usize>(
+unsafe fn blocks<L: Locate, E: Entries<L::Place>, const WIDE: usize>(
     entries: &E,
-    width: usize,
+    mut cells: L,
     coords: &[f32],
     out: &mut [f32],
     past_cache: bool,
 ) {
-    let (axis, n) = (Axis::new(width), coords.len());
-    let (mut cells, mut weights) = (Aligned([0; BLOCK]), Aligned([0.0; BLOCK]));
-    let (cells, weights) = (&mut cells.0, &mut weights.0);
-    for (coords, out) in coords.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
-        read_ahead(n, coords);
-        locate(axis, coords, cells, weights);
-        // SAFETY: cells are at most W - 2, or 0 for W = 1; whole blocks keep the alignment.
+    for (k, (coords, out)) in coords.chunks(BLOCK).zip(out.chunks_mut(BLOCK)).enumerate() {
+        let (places, weights) = cells.locate(k * BLOCK, coords);
+        // SAFETY: within its axis a cell is at most W - 2, or 0 for W = 1; whole blocks keep the alignment.
         unsafe {
             match past_cache {
-                false => evaluate::<_, _, WIDE, false>(entries, cells, weights, out),
-                true => evaluate::<_, _, WIDE, true>(entries, cells, weights, out),
-            }
-        }
-    }
-    if past_cache {
-        simd::fence();
-    }
-}
-
-/// # Safety
-/// As [`plain_blocks`], for any of the layers; `size` is the width and their number.
-#[inline(always)]
-unsafe fn layered_blocks<E: Entries<u64>, const WIDE: usize>(
-    entries: &E,
-    (width, count): (usize, usize),
-    coords: &[f32],
-    layers: &[f32],
-    out: &mut [f32],
-    past_cache: bool,
-) {
-    let (axis, n) = (Axis::new(width), coords.len());
-    let (mut cells, mut flat) = (Aligned([0; BLOCK]), Aligned([0; BLOCK]));
-    let mut weights = Aligned([0.0; BLOCK]);
-    let (cells, flat, weights) = (&mut cells.0, &mut flat.0, &mut weights.0);
-    let inputs = coords.chunks(BLOCK).zip(layers.chunks(BLOCK));
-    for ((coords, selectors), out) in inputs.zip(out.chunks_mut(BLOCK)) {
-        read_ahead(n, coords);
-        read_ahead(n, selectors);
-        locate(axis, coords, cells, weights);
-        flatten(selectors, count, width, cells, flat);
-        // SAFETY: within its layer a cell is at most W - 2, or 0 for W = 1; whole blocks keep the alignment.
-        unsafe {
-            match past_cache {
-                false => evaluate::<_, _, WIDE, false>(entries, flat, weights, out),
-                true => evaluate::<_, _, WIDE, true>(entries, flat, weights, out),
+                false => evaluate::<_, _, WIDE, false>(entries, places, weights, out),
+                true => evaluate::<_, _, WIDE, true>(entries, places, weights, out),
             }
         }
     }
@@ -248,11 +196,7 @@ unsafe fn values<P: Place, E: Entries<P>>(
 ) -> [f32; LANES] {
     // SAFETY: the caller's promise.
     let (lower, upper) = unsafe { entries.load(places) };
-    let mut values = [0.0; LANES];
-    for k in 0..LANES {
-        values[k] = interpolate(lower[k], upper[k], weights[k]);
-    }
-    values
+    interpolate(&lower, &upper, weights)
 }
 
 #[cfg(test)]

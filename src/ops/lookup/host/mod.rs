@@ -12,7 +12,7 @@ mod gradient;
 mod sums;
 
 pub(crate) use forward::forward;
-pub(crate) use gradient::{Gradients, vjp};
+pub(crate) use gradient::vjp;
 
 use std::ops::Range;
 
@@ -25,6 +25,17 @@ pub(crate) struct Lookup<'a> {
     pub(crate) coords: &'a [f32],
     /// Where the table has layers: which one each coordinate reads.
     pub(crate) layers: Option<&'a [f32]>,
+}
+
+/// Where a VJP of a lookup writes what is wanted; each is written throughout.
+#[derive(Debug, Default)]
+pub struct VjpOutputs<'a> {
+    /// The values, with every bit that the lookup itself gives; beside `d_coords` they cost less than that does.
+    pub value: Option<&'a mut [f32]>,
+    /// The gradient of the table, of its length.
+    pub d_table: Option<&'a mut [f32]>,
+    /// The gradient of the coordinates.
+    pub d_coords: Option<&'a mut [f32]>,
 }
 
 impl<'a> Lookup<'a> {

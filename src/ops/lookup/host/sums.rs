@@ -27,6 +27,10 @@ impl Dense {
         Ok(Dense(sums))
     }
 
+    pub(super) fn pairs(&mut self) -> &mut [[f32; 2]] {
+        &mut self.0
+    }
+
     /// Adds the two sums of each entry; layers are `width` long.
     pub(super) fn finish(self, set: InstructionSet, width: usize, out: &mut [f32]) {
         for (out, sums) in out.chunks_mut(width).zip(self.0.chunks(width)) {
@@ -44,20 +48,21 @@ compiled_for_each_set! {
     }
 }
 
-impl PairedSums for Dense {
+/// Those of [`Dense`]: as a slice, whose place the compiler keeps in a register.
+impl PairedSums for [[f32; 2]] {
     #[inline(always)]
     fn hold(&self, entries: usize) -> bool {
-        self.0.len() == entries
+        self.len() == entries
     }
 }
 
-impl Sums for Dense {
+impl Sums for [[f32; 2]] {
     type Sum = [f32; 2];
 
     #[inline(always)]
     unsafe fn at(&mut self, entry: usize) -> &mut [f32; 2] {
         // SAFETY: the caller's promise.
-        unsafe { self.0.get_unchecked_mut(entry) }
+        unsafe { self.get_unchecked_mut(entry) }
     }
 
     #[inline(always)]
