@@ -71,7 +71,7 @@ fn draw(random: &mut fastrand::Rng, size: usize) -> f32 {
 fn compare(set: InstructionSet, table: &[f32], width: usize, inputs: &Inputs) -> Result<()> {
     let (u, layers, g) = (&inputs.coords[..], &inputs.layers[..], &inputs.g[..]);
     let want = restate(table, width, inputs);
-    let what = |name| format!("{name}, {set}, {} coordinates, width {width}", u.len());
+    let what = |name: &str| format!("{name}, {set}, {} coordinates, width {width}", u.len());
     let mut value = vec![f32::NAN; u.len()];
     runtime::with_instruction_set(set, || match width == table.len() {
         true => host::table_lookup(table, u, &mut value),
