@@ -255,8 +255,8 @@ fn blocks<L: Locate, S: PairedSums + ?Sized>(
         // SAFETY: within its axis a cell is at most W - 2, or 0 for W = 1, where no weight is 1; `hold` was asked.
         unsafe {
             match width {
-                1 => block.add(&Singles(table), points, sums, &mut terms, beyond),
-                _ => block.add(&Pairs(table), points, sums, &mut terms, beyond),
+                1 => block.compute(&Singles(table), points, sums, &mut terms, beyond),
+                _ => block.compute(&Pairs(table), points, sums, &mut terms, beyond),
             }
         }
     }
@@ -312,7 +312,7 @@ impl<P: Place> Block<'_, P> {
     /// The places are those of cells of `entries`; every place is one that `sums` holds, and so is the next where the
     /// weight is 1; with `beyond` the caller fences.
     #[inline(always)]
-    unsafe fn add<E: Entries<P>, S: PairedSums + ?Sized>(
+    unsafe fn compute<E: Entries<P>, S: PairedSums + ?Sized>(
         &self,
         entries: &E,
         points: Option<Points<'_>>,

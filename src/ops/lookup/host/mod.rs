@@ -30,7 +30,7 @@ pub(crate) struct Lookup<'a> {
 /// Where a VJP of a lookup writes what is wanted; each is written throughout.
 #[derive(Debug, Default)]
 pub struct VjpOutputs<'a> {
-    /// The values, with every bit that the lookup itself gives; beside `d_coords` they cost less than that does.
+    /// The values, the bits of the lookup itself; along with `d_coords` they cost a fraction of a call of their own.
     pub value: Option<&'a mut [f32]>,
     /// The gradient of the table, of its length.
     pub d_table: Option<&'a mut [f32]>,
